@@ -43,7 +43,7 @@ def api(agent_home: AgentHome) -> AgentClient:
 # --- the whole Api ---
 
 
-def test_importing_the_client_loads_no_heavy_modules() -> None:
+def test_importing_the_client_does_not_load_heavy_modules() -> None:
     heavy = [
         "tornado",
         "asyncio",
@@ -207,7 +207,7 @@ def test_newer_client_replaces_the_agent_after_running_calls(
     assert "agent ends: retired" in agent_home.log.read_text()
 
 
-def test_other_protocol_version_asks_for_a_kernel_restart(
+def test_error_for_another_protocol_version_suggests_a_kernel_restart(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PROTOCOL", 99)

@@ -96,7 +96,7 @@ def test_links_in_documents_exist() -> None:
             assert target.startswith("https://") or (ROOT / target).exists(), (document, target)
 
 
-def test_importing_the_package_loads_no_heavy_modules() -> None:
+def test_importing_the_package_does_not_load_heavy_modules() -> None:
     code = "import sys, jupyter_slurm; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

@@ -65,7 +65,7 @@ def test_agent_loses_the_lock_when_socket_or_lock_file_is_removed(
     assert not lock.still_ours()
 
 
-def test_agent_that_leaves_removes_its_socket(lock: InstanceLock, path: Path) -> None:
+def test_exiting_agent_removes_its_socket(lock: InstanceLock, path: Path) -> None:
     lock.leave()
     assert not path.exists()
     assert not lock.still_ours()

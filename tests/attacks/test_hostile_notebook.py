@@ -243,7 +243,7 @@ def test_opened_files_run_nothing(files: Locator, page: Page) -> None:
         assert not _ran(page), name
 
 
-def test_file_opened_in_a_browser_tab_is_a_download(
+def test_file_opened_in_a_browser_tab_is_downloaded(
     files: Locator, folder: Path, page: Page
 ) -> None:
     kept: list[Download] = []

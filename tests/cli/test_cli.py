@@ -192,7 +192,7 @@ def test_bare_command_lists_the_commands(run: Run) -> None:
         assert f"    {name} " in out
 
 
-def test_misspelt_command_suggests_the_nearest(run: Run) -> None:
+def test_misspelt_command_suggests_the_nearest_command(run: Run) -> None:
     code, _, err = run(no_api(), "stauts")
     assert code == 2
     assert "Unknown command `jupyter slurm stauts`.\nDid you mean `jupyter slurm status`?" in err
@@ -556,7 +556,7 @@ def test_doctor_fails_only_if_a_check_fails(run: Run) -> None:
     assert run(ill, "doctor", "--cluster", "c")[:2] == (1, "✖ Bad.\n    Fix it.\n")
 
 
-def test_logs_prints_the_error_of_a_failed_cell(run: Run) -> None:
+def test_logs_command_prints_the_error_of_a_failed_cell(run: Run) -> None:
     error = {"ename": "KeyError", "evalue": "'b'", "traceback": ["\x1b[31mKeyError\x1b[0m: 'b'"]}
     allowed = DisplayData(data={notebooks.MIME: {"error": error}})
     raised = ErrorOutput(ename="ZeroDivisionError", evalue="by zero", traceback=("line 1", "zero"))
@@ -567,7 +567,7 @@ def test_logs_prints_the_error_of_a_failed_cell(run: Run) -> None:
         assert told[:2] == (0, "a\nKeyError: 'b'\nline 1\nzero\n")
 
 
-def test_logs_prints_available_output_and_follows_on_request(run: Run) -> None:
+def test_logs_command_prints_available_output_and_follows_on_request(run: Run) -> None:
     api = MemoryApi(
         [Stream(name="stdout", text="a\n"), Stream(name="stderr", text="b\n")],
         [],
@@ -601,7 +601,7 @@ class Unfetched(MemoryApi):
     ],
     ids=str,
 )
-def test_forget_asks_before_deleting_unfetched_output(
+def test_forget_command_asks_before_deleting_unfetched_output(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],

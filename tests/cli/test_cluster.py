@@ -177,7 +177,7 @@ def test_cluster_and_agent_are_described(shell: Shell) -> None:
 
 
 @pytest.mark.real
-def test_private_cluster_starts_runs_a_job_stops_and_is_purged(tmp_path: Path) -> None:
+def test_private_cluster_is_started_used_stopped_and_purged(tmp_path: Path) -> None:
     home = Path(tempfile.mkdtemp(prefix="up-"))
     env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
     for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):

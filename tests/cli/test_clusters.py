@@ -221,7 +221,7 @@ def test_clusters_are_listed_removed_and_set_as_default(run: Run, files: Path) -
     assert [path.name for path in files.iterdir()] == ["b.toml"]
 
 
-def test_clusters_test_runs_a_job(run: Run) -> None:
+def test_clusters_test_command_runs_a_job(run: Run) -> None:
     code, out, _ = run("clusters", "test", "fake", "--partition", "gpu")
     (spec,) = run.api.specs.values()
     assert (spec.cluster, spec.options) == ("fake", {"partition": "gpu"})

@@ -151,7 +151,7 @@ def test_submit_pushes_its_folder_and_fetches_files(run: Run, tmp_path: Path) ->
     assert "/here/results" in err
 
 
-def test_failed_fetch_fails_only_a_successful_job(run: Run, tmp_path: Path) -> None:
+def test_failed_fetch_makes_only_a_successful_job_fail(run: Run, tmp_path: Path) -> None:
     problem = Problem(code="transport", message="The disk is full.")
     for code, text in ((1, ""), (3, "raise SystemExit(3)")):
         run.api.steps = [{"state": TransferState.FAILED, "problem": problem}]

@@ -140,7 +140,9 @@ def test_folder_and_command_with_blanks_and_quotes_arrive_unchanged(desk: Desk) 
     assert end(terminal) == 5
 
 
-def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: Desk) -> None:
+def test_shell_in_a_running_job_has_the_jobs_environment_and_does_not_end_the_job(
+    desk: Desk,
+) -> None:
     job = desk.cell(
         "import time; time.sleep(1000)",
         env={"MINE": "a b"},
@@ -161,7 +163,7 @@ def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: 
     wait_until(lambda: not folders(desk), PATIENCE_S)
 
 
-def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
+def test_ctrl_c_cancels_a_waiting_allocation(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100", "--begin", "now+1hour")
     terminal.expect("queued and waiting for resources")
     # srun misses a signal that arrives between printing this line and sleeping.

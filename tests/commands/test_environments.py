@@ -63,7 +63,7 @@ def test_invalid_requirements_are_rejected(line: str) -> None:
         ("fit.py", SCRIPT, "polars>=1\ntorch[opt,x]==2.9 ; sys_platform == 'linux'\n"),
     ],
 )
-def test_each_file_of_requirements_is_read(
+def test_each_form_of_requirements_file_is_read(
     name: str, text: str, lines: str, tmp_path: Path
 ) -> None:
     found = read(tmp_path, name, text)

@@ -102,7 +102,7 @@ def test_all_our_options_are_parsed() -> None:
     )
 
 
-def test_exclude_names_nodes_as_for_sbatch() -> None:
+def test_exclude_option_names_nodes_as_in_sbatch() -> None:
     request = parse(split("--push . --exclude n[1-3] --push-exclude '!data/keep' -x n4"))
     assert (request.options["exclude"], request.push_exclude) == ("n4", ("!data/keep",))
     assert parse(split("--push . --exclude ./nodes")).options == {"exclude": "./nodes"}
@@ -131,7 +131,7 @@ def test_exclude_names_nodes_as_for_sbatch() -> None:
         ("--container-image ubuntu", "--image IMAGE"),
     ],
 )
-def test_invalid_line_names_the_word_and_a_fix(line: str, told: str) -> None:
+def test_error_for_an_invalid_line_names_the_word_and_a_fix(line: str, told: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse(split(line))
     assert told in str(raised.value)
@@ -167,7 +167,7 @@ def test_dollars_and_other_braces_are_not_expanded() -> None:
     assert expand(words, {"x": 1}) == [*words[:3], "{x}", "{}", "{1,2}"]
 
 
-def test_unknown_name_in_braces_suggests_the_nearest() -> None:
+def test_unknown_name_in_braces_suggests_the_nearest_name() -> None:
     with pytest.raises(RequestError) as raised:
         expand(["{sede}"], {"seed": 7})
     assert "Did you mean `seed`" in str(raised.value)

@@ -60,7 +60,7 @@ def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
     return call
 
 
-def test_program_runs_in_its_own_container_which_is_removed(
+def test_program_runs_in_a_container_that_is_removed_afterwards(
     box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
     done = run(box, "sh", "-c", "echo hi >/mnt/job/result; echo out; exit 42")

@@ -192,7 +192,7 @@ def test_container_name_and_flag_are_passed_to_pyxis() -> None:
         (f"ubuntu@sha256:{'a' * 64}", f"ubuntu@sha256:{'a' * 64}"),
     ],
 )
-def test_image_name_is_an_enroot_uri(asked: str, uri: str) -> None:
+def test_image_name_becomes_an_enroot_uri(asked: str, uri: str) -> None:
     assert PYXIS.fetched(parse_reference(asked)) == uri
 
 

@@ -45,7 +45,7 @@ def ended(site: Site, runtime: str, image: str, code: str = "#!/bin/sh\necho up"
         ("enroot", "/etc/hostname", "is not a SquashFS file"),
     ],
 )
-def test_job_names_the_failed_step(
+def test_message_of_a_job_names_the_failed_step(
     runtime: str, image: str, why: str, site: Site, enroot_standin: EnrootStandIn
 ) -> None:
     job = ended(site, runtime, image)

@@ -70,7 +70,7 @@ def test_cell_returns_output_value_and_result(api: Api) -> None:
     assert api.logs(job.id, cursor).outputs == ()
 
 
-def test_spec_submitted_twice_at_once_is_one_job(api: Api) -> None:
+def test_spec_submitted_twice_at_once_creates_one_job(api: Api) -> None:
     asked = sleeper()
     with ThreadPoolExecutor(2) as pool:
         told = [*pool.map(api.submit, [asked, asked])]

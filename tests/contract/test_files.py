@@ -62,7 +62,7 @@ def test_write_replaces_the_target_of_a_link_and_keeps_its_mode(api: Api, tmp_pa
     assert not [name for name in names(api, tmp_path) if name.startswith(".jupyter-slurm")]
 
 
-def test_rename_and_create_overwrite_no_files(api: Api, tmp_path: Path) -> None:
+def test_rename_and_create_do_not_overwrite_files(api: Api, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").symlink_to("nowhere")
     with pytest.raises(RequestError, match="already exists"):

@@ -35,7 +35,7 @@ def test_first_answer_is_complete_and_immediate(any_api: AnyApi) -> None:
     assert (again.whole, again.jobs, again.gone, again.connections) == (False, (), (), None)
 
 
-def test_waiting_caller_gets_submitted_and_forgotten_jobs(any_api: AnyApi) -> None:
+def test_waiting_caller_receives_new_and_forgotten_jobs(any_api: AnyApi) -> None:
     api = any_api.api
     before = api.changes().cursor
     with ThreadPoolExecutor(1) as pool:

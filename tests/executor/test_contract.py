@@ -47,7 +47,7 @@ def test_class_defined_in_the_notebook_round_trips(any_executor: Executor) -> No
     assert type(any_executor.submit(fail).exception()) is Own
 
 
-def test_call_that_cannot_be_pickled_raises_from_submit(any_executor: Executor, api: Pool) -> None:
+def test_submit_raises_if_a_call_cannot_be_pickled(any_executor: Executor, api: Pool) -> None:
     lock = threading.Lock()
 
     def locked() -> None:
@@ -137,7 +137,7 @@ def test_running_call_cannot_be_cancelled(any_executor: Executor, api: Pool) -> 
     assert future.result() == "value"
 
 
-def test_waiting_call_is_cancelled_without_a_job(any_executor: Executor, api: Pool) -> None:
+def test_waiting_call_is_cancelled_before_it_has_a_job(any_executor: Executor, api: Pool) -> None:
     gate = Gate()
     running = [any_executor.submit(gate.wait) for _ in range(2)]
     wait_until(lambda: all(one.running() for one in running))
@@ -267,7 +267,7 @@ def test_as_completed_yields_each_future_once(any_executor: Executor) -> None:
 # --- references ---------------------------------------------------------------------------------
 
 
-def test_executor_keeps_no_arguments(any_executor: Executor) -> None:
+def test_executor_does_not_keep_arguments(any_executor: Executor) -> None:
     argument = Thing()
     known = weakref.ref(argument)
     any_executor.submit(argument.method).result()
@@ -276,7 +276,7 @@ def test_executor_keeps_no_arguments(any_executor: Executor) -> None:
     assert known() is None
 
 
-def test_executor_keeps_no_values(any_executor: Executor) -> None:
+def test_executor_does_not_keep_values(any_executor: Executor) -> None:
     for value in any_executor.map(thing, range(4)):
         known = weakref.ref(value)
         del value
@@ -294,7 +294,7 @@ def test_thread_ends_with_the_last_call(any_executor: Executor) -> None:
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_collected_executor_finishes_its_calls_and_ends(api: Pool, warm: bool) -> None:
+def test_garbage_collected_executor_finishes_its_calls_and_ends(api: Pool, warm: bool) -> None:
     gate = Gate()
     executor = Executor(warm=warm)
     future = executor.submit(gate.wait, 7)

@@ -26,7 +26,7 @@ from tests.ssh.waiting import wait_until
 # --- options ----------------------------------------------------------------------------------
 
 
-def test_options_are_those_of_cells_under_python_names(make: Make, api: Pool) -> None:
+def test_executor_accepts_the_options_of_cells_under_python_names(make: Make, api: Pool) -> None:
     executor = make(
         gpus=1,
         time="30m",
@@ -150,7 +150,7 @@ def test_job_cancelled_before_it_started_is_a_cancelled_future(make: Make, api: 
         future.result(60)
 
 
-def test_lost_and_forgotten_jobs_raise(make: Make, api: Pool) -> None:
+def test_futures_of_lost_and_forgotten_jobs_raise(make: Make, api: Pool) -> None:
     gate = Gate()
     executor = make()
     lost, forgotten = executor.submit(gate.wait), executor.submit(gate.wait)
@@ -319,7 +319,7 @@ def test_calls_wait_for_a_pending_session(make: Make, api: Pool) -> None:
     assert len(api.cells) == 1
 
 
-def test_call_whose_session_ends_before_it_starts_fails(make: Make, api: Pool) -> None:
+def test_call_fails_if_its_session_ends_before_the_call_starts(make: Make, api: Pool) -> None:
     executor = make(warm=True)
     executor.submit(pow, 2, 3).result()
     api.is_full = True
@@ -345,7 +345,7 @@ def test_ended_session_is_replaced(make: Make, api: Pool) -> None:
     assert len(api.sessions) == 2
 
 
-def test_session_that_fails_to_start_fails_its_calls(make: Make, api: Pool) -> None:
+def test_calls_fail_if_their_session_fails_to_start(make: Make, api: Pool) -> None:
     api.is_full = True
     executor = make(warm=True)
     futures = [executor.submit(pow, 2, 3) for _ in range(2)]

@@ -50,7 +50,7 @@ def variables(path: str | None) -> dict[str, Any]:
     return read_variables(Path(path))[0]
 
 
-def test_arguments_are_the_parameters_of_a_sweep(sent: Callable[..., SweepSpec]) -> None:
+def test_arguments_of_a_map_are_the_parameters_of_a_sweep(sent: Callable[..., SweepSpec]) -> None:
     spec = sent(train, [1e-3, 1e-4, 0], range(2), gpus=1, image="pytorch:22.11", max_workers=4)
     assert (spec.name, spec.tasks, spec.names_params) == ("train", "0-1", ("lr", "seed"))
     assert (spec.options, spec.image, spec.max_running) == ({"gpus": "1"}, "pytorch:22.11", 4)

@@ -66,7 +66,7 @@ class FakeSite:
         return b""
 
 
-def test_cancelling_5000_jobs_needs_one_listing_and_ten_commands_with_waiting_jobs_first(
+def test_cancelling_5000_jobs_takes_one_listing_and_ten_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeSite(tmp_path, monkeypatch)
@@ -92,7 +92,7 @@ def test_cancelling_5000_jobs_needs_one_listing_and_ten_commands_with_waiting_jo
 
 
 @pytest.mark.parametrize("verb", ["hold", "release", "requeue"])
-def test_other_verbs_need_as_few_commands(
+def test_hold_release_and_requeue_change_500_jobs_per_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: Any
 ) -> None:
     fake = FakeSite(tmp_path, monkeypatch, count=501)

@@ -51,7 +51,7 @@ def test_sweep_has_packages_that_are_installed_once_for_all_tasks(packaged: Pack
 
 
 @over_ssh
-def test_packages_are_installed_over_ssh_and_the_job_shows_it(
+def test_packages_are_installed_over_ssh_and_the_job_shows_the_installation(
     packaged: Packaged, tmp_path: Path
 ) -> None:
     gate = held(packaged, tmp_path)

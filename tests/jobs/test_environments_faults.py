@@ -23,7 +23,7 @@ def packaged(site: Site, tmp_path: Path) -> Packaged:
     return Packaged(site, tmp_path / "our wheels")
 
 
-def test_pip_installs_packages_without_uv(packaged: Packaged) -> None:
+def test_pip_installs_packages_if_uv_is_missing(packaged: Packaged) -> None:
     setup = f"{packaged.by_pip}export PATH=/usr/local/bin:/usr/bin:/bin\n"
     packaged.site.edit_profile(python=sys.executable, setup=setup)
     add_wheel(packaged.folder, "gamma", requires=["nosuch>=2"])

@@ -187,7 +187,7 @@ def test_job_starts_after_the_jobs_named_by_after(site: Site) -> None:
         site.service.submit(spec("1", after=(After(job=held.id),)))
 
 
-def test_spec_submitted_twice_is_one_job(site: Site) -> None:
+def test_spec_submitted_twice_creates_one_job(site: Site) -> None:
     """The job is returned even if the profile has become invalid."""
     asked = spec("print(1)")
     first = site.service.submit(asked)
@@ -237,7 +237,7 @@ def test_cell_attaches_to_a_job_of_a_dead_kernel(site: Site) -> None:
     assert differs(mine) == ()
 
 
-def test_differences_to_an_earlier_job_are_named(site: Site, tmp_path: Path) -> None:
+def test_differences_from_an_earlier_job_are_named(site: Site, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     cell = spec(
         "1",

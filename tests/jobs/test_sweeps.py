@@ -186,7 +186,7 @@ square = i * i
 
 
 @pytest.mark.long
-def test_limits_split_a_sweep_and_killed_agents_repeat_no_task(
+def test_limits_split_a_sweep_and_killed_agents_do_not_repeat_tasks(
     agent_home: AgentHome,
     private_cluster: Callable[..., SlurmCluster],
     monkeypatch: pytest.MonkeyPatch,

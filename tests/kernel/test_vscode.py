@@ -122,7 +122,7 @@ def start(
         one.close()
 
 
-def test_restart_is_another_process_in_the_same_job(
+def test_restart_starts_another_process_in_the_same_job(
     home: Home, start: Callable[[], VSCode]
 ) -> None:
     first, other = start(), start()

@@ -61,7 +61,7 @@ def test_waiting_cell_without_output_shows_its_card(shell: Shell, api: FakeApi) 
     thread.join()
 
 
-def test_cell_uses_the_session_in_use_or_the_newest(shell: Shell, api: FakeApi) -> None:
+def test_cell_uses_the_session_in_use_or_the_newest_session(shell: Shell, api: FakeApi) -> None:
     def session_of_a_cell(code: str) -> str | None:
         assert shell.run(f"%%slurm --session\n{code}").error is None
         return next(reversed(api.specs.values())).session

@@ -32,7 +32,7 @@ def table(shell: Shell, line: str) -> Table:
     return shown
 
 
-def test_jobs_lists_our_jobs_and_marks_unfetched_output(shell: Shell, api: FakeApi) -> None:
+def test_jobs_command_lists_our_jobs_and_marks_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
     (row,) = table(shell, "%slurm jobs").rows
@@ -59,7 +59,7 @@ def test_hold_release_and_forget_act_on_the_job(shell: Shell, api: FakeApi) -> N
     assert api.jobs() == []
 
 
-def test_forget_does_not_delete_unfetched_output(shell: Shell, api: FakeApi) -> None:
+def test_forget_command_does_not_delete_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
     assert isinstance(shell.run(f"%slurm forget {job_id}").error, UsageError)
@@ -85,13 +85,13 @@ def test_lab_name_is_resolved_on_the_current_cluster(shell: Shell, api: FakeApi)
     )
 
 
-def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:
+def test_why_command_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api)
     ran = shell.run(f"%slurm why {job_id}")
     assert "It waits for a node." in ran.last(f"slurm-card-{job_id}").data["text/plain"]
 
 
-def test_logs_shows_the_last_lines_or_writes_a_file(
+def test_logs_command_shows_the_last_lines_or_writes_a_file(
     shell: Shell, api: FakeApi, tmp_path: Path
 ) -> None:
     job_id = start(shell, api, "for n in range(100):\n    print('line', n)")
@@ -102,7 +102,7 @@ def test_logs_shows_the_last_lines_or_writes_a_file(
     assert len(path.read_text().splitlines()) == 100
 
 
-def test_logs_limits_output_in_the_notebook(shell: Shell, api: FakeApi) -> None:
+def test_logs_command_limits_output_in_the_notebook(shell: Shell, api: FakeApi) -> None:
     shell.state.settings.output_limit_bytes = 1000
     job_id = start(shell, api, "for n in range(1000):\n    print('line', n)")
     api.until(lambda a: a.job(job_id).state.final)
@@ -112,7 +112,7 @@ def test_logs_limits_output_in_the_notebook(shell: Shell, api: FakeApi) -> None:
     assert "--to FILE" in ran.err
 
 
-def test_queue_info_clusters_and_doctor_show_the_cluster(shell: Shell) -> None:
+def test_queue_info_clusters_and_doctor_commands_show_the_cluster(shell: Shell) -> None:
     assert table(shell, "%slurm queue").rows[0]["Note"] == "It waits for free nodes."
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"

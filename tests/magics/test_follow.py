@@ -32,7 +32,7 @@ def out(value: str) -> Stream:
     return Stream(name="stdout", text=value)
 
 
-def test_text_of_a_stream_is_joined_in_the_order_of_streams() -> None:
+def test_adjacent_text_of_a_stream_is_joined_and_streams_keep_their_order() -> None:
     err = Stream(name="stderr", text="x")
     later = Stream(name="stdout", text="b", time_s=1_700_000_000)
     assert condense([out("a"), later, err, out("c")]) == [out("ab"), err, out("c")]

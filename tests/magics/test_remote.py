@@ -80,7 +80,7 @@ def test_cell_that_needs_a_login_prompts_and_runs(shell: Shell, api: FakeApi, ty
     assert shell.ip.user_ns["x"] == 5
 
 
-def test_waiting_cell_prompts_for_a_lost_login(
+def test_waiting_cell_prompts_if_the_login_is_lost(
     shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts = types("s3cret")
@@ -227,7 +227,7 @@ def test_pull_writes_to_the_current_or_the_given_folder(
     ]
 
 
-def test_interrupting_stops_a_transfer_that_the_next_one_resumes(
+def test_interrupted_transfer_stops_and_the_next_transfer_resumes(
     shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.steps = [{"files_done": 1}]
@@ -281,7 +281,7 @@ def test_failed_fetch_does_not_hide_the_cells_error(shell: Shell, api: FakeApi) 
     assert "The disk is full." in caught.value.__notes__[0]
 
 
-def test_failed_fetch_fails_a_successful_cell(shell: Shell, api: FakeApi) -> None:
+def test_failed_fetch_makes_a_successful_cell_fail(shell: Shell, api: FakeApi) -> None:
     problem = Problem(code="transport", message="The disk is full.")
     api.steps = [{"state": TransferState.FAILED, "problem": problem}]
     ran = shell.run("%%slurm --fetch '*.csv'\n1")
@@ -297,7 +297,7 @@ def test_missing_folder_to_push_is_reported_before_submission(shell: Shell, api:
 # --- tunnels ----------------------------------------------------------------------------------
 
 
-def test_opened_dashboard_leaves_no_address_or_secret_in_the_notebook(
+def test_opened_dashboard_does_not_leave_an_address_or_secret_in_the_notebook(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell.run("%%slurm --detach\nlinger()")

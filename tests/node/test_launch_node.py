@@ -193,7 +193,7 @@ def test_first_node_is_lost_although_programs_outlive_its_launcher(launched: Lau
     assert (launched.log, launched.exit_code()) == (GONE % "n1", 69)
 
 
-def test_program_ends_although_the_folder_of_the_job_is_lost_too(launched: Launched) -> None:
+def test_program_ends_even_if_the_folder_of_the_job_is_lost(launched: Launched) -> None:
     shutil.rmtree(launched.folder)
     launched.close()
 

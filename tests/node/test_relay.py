@@ -170,7 +170,9 @@ def test_dead_relay_resets_connections_and_is_restarted(relay: Relay, started: S
     assert len(started.channels) == 2
 
 
-def test_output_before_the_relay_is_skipped(nothing_left: None, started: Started) -> None:
+def test_output_before_the_start_of_the_relay_is_skipped(
+    nothing_left: None, started: Started
+) -> None:
     def noisy(argv: Sequence[str]) -> Sequence[str]:
         return ["/bin/sh", "-c", 'echo "Welcome to n1"; exec "$@"', "sh", *argv]
 
@@ -180,7 +182,7 @@ def test_output_before_the_relay_is_skipped(nothing_left: None, started: Started
     relay.close()
 
 
-def test_missing_python_is_replaced_by_another(nothing_left: None, started: Started) -> None:
+def test_missing_python_is_replaced_by_another_python(nothing_left: None, started: Started) -> None:
     relay = Relay(started.open_stream, here, "/opt/no such/python", "n1")
     with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
         assert everything(sock) == b"hello"

@@ -150,7 +150,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("told", OTHERS)
-def test_other_types_are_rejected(tmp_path: Path, told: str) -> None:
+def test_types_that_are_not_data_are_rejected(tmp_path: Path, told: str) -> None:
     why = refused(tmp_path, OTHERS[told])
     assert told in why
     assert "Return numbers" in why

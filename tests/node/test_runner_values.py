@@ -206,7 +206,7 @@ def rewrite(path: Path, variables: dict[str, dict[str, object]], **changes: obje
     path.write_bytes(data[:start] + json.dumps(index).encode() + b"\n")
 
 
-def test_code_of_another_python_is_rejected(runner: Runner) -> None:
+def test_code_of_another_python_version_is_rejected(runner: Runner) -> None:
     runner.prepare("print('not reached')", names_in={"f": lambda: 1})
     rewrite(runner.job_dir / layout.INPUTS, {}, python="3.99.0")
     done = runner.finish(runner.start())
@@ -214,7 +214,7 @@ def test_code_of_another_python_is_rejected(runner: Runner) -> None:
     assert "f: it holds functions or classes of Python 3.99.0, and this is" in done.error.evalue
 
 
-def test_values_of_another_python_are_read(runner: Runner) -> None:
+def test_values_of_another_python_version_are_read(runner: Runner) -> None:
     runner.prepare("print(n)", names_in={"n": 1})
     rewrite(runner.job_dir / layout.INPUTS, {}, python="3.99.0")
     assert runner.finish(runner.start()).text() == "1\n"

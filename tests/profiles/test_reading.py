@@ -40,7 +40,7 @@ def refusal(config: Path, text: str, name: str = "clusters.toml") -> str:
     return str(caught.value)
 
 
-def test_table_is_a_cluster_with_defaults(config: Path) -> None:
+def test_table_in_clusters_toml_is_a_cluster_with_defaults(config: Path) -> None:
     file = write(
         config / "clusters.toml",
         """
@@ -174,7 +174,7 @@ def test_undefined_default_is_an_error_with_its_line(config: Path) -> None:
     assert load_profiles().get("arandu").name == "arandu"
 
 
-def test_unknown_cluster_suggests_the_nearest(config: Path) -> None:
+def test_unknown_cluster_suggests_the_nearest_cluster(config: Path) -> None:
     write(config / "clusters.toml", "[arandu]")
     with pytest.raises(NotFoundError, match="Unknown cluster `arandoo`; did you mean `arandu`"):
         load_profiles().get("arandoo")
@@ -226,7 +226,7 @@ def test_only_changed_files_are_read_again(config: Path) -> None:
     assert "c" not in files.load()
 
 
-def test_folder_change_after_a_long_pause_is_noticed(config: Path) -> None:
+def test_folder_change_after_a_long_pause_is_detected(config: Path) -> None:
     file = write(config / "clusters.d" / "a.toml", "")
     os.utime(file.parent, (1.0, 1.0))
     files = ProfileFiles()

@@ -120,7 +120,7 @@ def test_paths_outside_the_servers_root_are_rejected(served: Served, path: str) 
     assert client.get(query(f"{API}logfile", job_id=path)).status == 404
 
 
-def test_get_cannot_change_anything(served: Served) -> None:
+def test_get_requests_cannot_change_anything(served: Served) -> None:
     for name in (name for name, rule in RULES.items() if not rule.get):
         answer = served.client().get(API + name)
         assert (answer.status, answer.problem.code) == (405, "request"), name

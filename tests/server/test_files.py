@@ -153,7 +153,7 @@ def test_servers_environment_sets_the_default_cluster(
     assert (told.cluster, told.kind) == ("here", JobKind.PROGRAM)
 
 
-def test_file_with_directives_is_a_batch_script_but_a_cell_is_not(folders: Folders) -> None:
+def test_directives_make_a_file_a_batch_script_but_not_a_cell(folders: Folders) -> None:
     api: Any = Logged()
     code = "#!/bin/sh\n#SBATCH --time=5\n"
     told = line_spec(api, folders, LineWish(line="--cluster here --mem 1G", code=code))

@@ -115,7 +115,7 @@ def test_jobs_follow_renamed_and_moved_notebooks(
     wait_until(lambda: client.call("job", job_id=job["id"])["notebook"] == now, PATIENCE_S)
 
 
-def test_file_submitted_twice_under_one_id_is_one_job(served: Served) -> None:
+def test_file_submitted_twice_under_one_id_creates_one_job(served: Served) -> None:
     client = served.client()
     (served.folder / "twice.py").write_text("print('once')")
     wish = {"path": "twice.py", "id": new_id()}

@@ -35,7 +35,7 @@ WAITS = (
 @pytest.mark.parametrize(
     ("code", "never"), [*((code, True) for code in NEVER), *((code, False) for code in WAITS)]
 )
-def test_reasons_that_never_start_are_marked(code: str, never: bool) -> None:
+def test_reasons_of_jobs_that_never_start_are_marked(code: str, never: bool) -> None:
     assert explain(code).never_starts is never
 
 

@@ -41,7 +41,7 @@ def test_script_name_with_a_dash_is_not_an_option() -> None:
     ]
 
 
-def test_test_only_keeps_the_options_of_a_submission() -> None:
+def test_sbatch_with_test_only_keeps_the_options_of_a_submission() -> None:
     submission = sbatch.argv("x.sh", {"ntasks": "2", "hold": ""})
     assert sbatch.test_only_argv(submission) == ["sbatch", "--test-only", "--ntasks=2", "--hold"]
 
@@ -55,7 +55,7 @@ def test_scancel_accepts_only_ids() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_ended_job_is_already_gone(release: str) -> None:
+def test_error_about_an_ended_job_is_recognised(release: str) -> None:
     assert scancel.is_already_gone(stderr(release, "scontrol_hold_gone"))
     assert scancel.is_already_gone("scancel: error: Kill job error on job id 9: Invalid job id "
                                    "specified")  # fmt: skip

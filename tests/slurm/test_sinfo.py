@@ -54,13 +54,13 @@ def test_marks_are_separated_from_the_state(printed: str, state: str, marks: str
 
 
 @pytest.mark.parametrize("printed", ["idle", "MIXED", "mixed-", "IDLE~", "allocated", "completing"])
-def test_working_or_sleeping_node_takes_jobs(printed: str) -> None:
+def test_working_or_sleeping_node_accepts_jobs(printed: str) -> None:
     [node] = sinfo.parse_nodes(node_line(printed))
     assert node.takes_jobs
 
 
 @pytest.mark.parametrize("printed", ["down", "drained", "draining", "idle*", "reserved", "idle$"])
-def test_unavailable_node_takes_no_jobs(printed: str) -> None:
+def test_unavailable_node_does_not_accept_jobs(printed: str) -> None:
     [node] = sinfo.parse_nodes(node_line(printed))
     assert not node.takes_jobs
 

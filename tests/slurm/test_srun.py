@@ -24,7 +24,9 @@ def test_step_shares_the_jobs_resources() -> None:
         (None, True),
     ],
 )
-def test_releases_before_20_11_lack_overlap(version: SlurmVersion | None, overlaps: bool) -> None:
+def test_releases_before_20_11_lack_the_overlap_option(
+    version: SlurmVersion | None, overlaps: bool
+) -> None:
     assert ("--overlap" in beside_argv("1", ["true"], node=None, version=version)) is overlaps
 
 

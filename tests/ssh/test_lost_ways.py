@@ -72,7 +72,7 @@ def assert_followed_to_its_end(reader: subprocess.Popen[str], laptop: Laptop) ->
     assert laptop.job().state is JobState.COMPLETED
 
 
-def test_interrupted_network_loses_no_output_and_needs_no_login(
+def test_interrupted_network_does_not_lose_output_or_need_a_login(
     laptop: Laptop, counting: str
 ) -> None:
     site = laptop.site
@@ -105,7 +105,7 @@ def test_restarted_gateway_needs_one_login(laptop: Laptop, counting: str) -> Non
     wait_until(lambda: site.logins() == before + 1)
 
 
-def test_killed_agent_needs_no_login_and_resumes_everything(laptop: Laptop, counting: str) -> None:
+def test_next_agent_resumes_everything_without_a_login(laptop: Laptop, counting: str) -> None:
     site = laptop.site
     before = site.logins()
     tunnel = json.loads(laptop.slurm("tunnel", "22", "--json"))
@@ -125,7 +125,7 @@ def test_killed_agent_needs_no_login_and_resumes_everything(laptop: Laptop, coun
     wait_until(lambda: not left_behind & {one.pid for one in site.processes()})
 
 
-def test_connection_lost_during_sbatch_submits_one_job(
+def test_job_is_submitted_once_if_the_connection_drops_during_sbatch(
     laptop: Laptop,
 ) -> None:
     site = laptop.site

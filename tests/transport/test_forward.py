@@ -89,7 +89,7 @@ def test_bytes_pass_both_ways(opened: Open) -> None:
         assert everything(sock) == MEGABYTE
 
 
-def test_forward_listens_on_loopbacks_only(opened: Open) -> None:
+def test_forward_listens_only_on_loopback_addresses(opened: Open) -> None:
     forward = opened(free_port())
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
@@ -150,7 +150,7 @@ def test_connection_fails_at_once_when_a_login_is_needed(nothing_left: None) -> 
     forward.close()
 
 
-def test_slow_connection_delays_no_other(nothing_left: None) -> None:
+def test_slow_connection_does_not_delay_others(nothing_left: None) -> None:
     slow: SimpleQueue[Answered] = SimpleQueue()
     standing: list[socket.socket] = []
 

@@ -38,7 +38,7 @@ def browser_of_files(
     return page.get_by_role("region", name="Cluster files"), folder
 
 
-def test_remote_file_is_edited_and_saved_and_remote_changes_are_noticed(
+def test_remote_file_is_edited_and_saved_and_remote_changes_are_detected(
     browser_of_files: tuple[Locator, Path], page: Page
 ) -> None:
     files, folder = browser_of_files

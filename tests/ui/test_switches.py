@@ -58,7 +58,9 @@ def opened_without(page: Page, lab: Lab, site: Path, *disabled: str) -> list[str
 
 
 @pytest.mark.own_page
-def test_each_part_can_be_disabled_alone(page: Page, lab: Lab, site: Path) -> None:
+def test_each_part_of_the_extension_can_be_disabled_separately(
+    page: Page, lab: Lab, site: Path
+) -> None:
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     assert opened_without(page, lab, site) == [*PARTS]

@@ -126,7 +126,7 @@ def test_card_of_an_ended_job_shows_exit_code_memory_and_efficiency() -> None:
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
 
 
-def test_card_of_a_call_does_not_name_our_own_variable() -> None:
+def test_card_of_a_call_does_not_name_our_internal_variable() -> None:
     ended = job(state=JobState.COMPLETED, started_s=NOW_S, ended_s=NOW_S, names_out=(OUTCOME,))
     told = Text(html(ended, NOW_S)).text
     assert "fetches its output" in told

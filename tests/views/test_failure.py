@@ -13,7 +13,7 @@ def test_cell_with_an_ok_result_succeeded_in_any_state() -> None:
     assert failure(Result(job=job(state=JobState.TIMEOUT), status="ok")) is None
 
 
-def test_completed_cell_without_a_result_failed() -> None:
+def test_completed_cell_without_a_result_counts_as_failed() -> None:
     failed = failure(Result(job=job(state=JobState.COMPLETED), status="none"))
     assert failed is not None
 

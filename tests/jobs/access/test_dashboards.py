@@ -71,7 +71,7 @@ def listening(job: Job) -> set[int]:
 
 
 @over_ssh
-def test_tensorboard_runs_with_a_cell_at_a_random_address(site: Site, tmp_path: Path) -> None:
+def test_tensorboard_beside_a_cell_has_a_random_address(site: Site, tmp_path: Path) -> None:
     end = tmp_path / "end"
     job = running(site, end, tensorboard=str(tmp_path / "logs"))
     entry = site.service.dashboard_entry(job.id, "tensorboard", STARTS_S)

@@ -302,7 +302,7 @@ def each_says_which_it_is(site: Site, jobs: list[Job], visitors: list[LabVisitor
     wait_until(lambda: facts(visitors[0])["end_s"] == before_s + 3600, PATIENCE_S)
 
 
-def test_two_labs_are_separate_and_shutdown_from_inside_completes_one(
+def test_two_labs_are_separate_and_a_lab_shut_down_from_inside_is_completed(
     site: Site, tmp_path: Path
 ) -> None:
     names = ("first", "second")
@@ -326,7 +326,7 @@ def test_two_labs_are_separate_and_shutdown_from_inside_completes_one(
     assert second.get("/api/kernels").status_code == 200
 
 
-def test_idle_lab_ends_with_the_reason(site: Site) -> None:
+def test_idle_lab_ends_and_shows_the_reason(site: Site) -> None:
     job = submitted(site, idle_s=3)
     assert job.idle_s == 3
     ended = site.wait(job.id, limit_s=PATIENCE_S)

@@ -202,7 +202,7 @@ def test_dead_process_fails_its_cell_and_the_next_cell_warns(site: Site) -> None
 
 
 @over_ssh
-def test_restarted_agent_finds_cells_that_ran_while_it_was_stopped(site: Site) -> None:
+def test_restarted_agent_finds_cells_that_ran_without_an_agent(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
     failed = site.wait(running.id, limit_s=PATIENCE_S)
@@ -220,7 +220,7 @@ def test_restarted_agent_finds_cells_that_ran_while_it_was_stopped(site: Site) -
     assert shown(site, run(site, session, "done.name")) == ["'done'"]
 
 
-def test_cell_cancelled_by_the_next_agent_is_known_to_have_run(site: Site) -> None:
+def test_next_agent_can_cancel_a_running_cell(site: Site) -> None:
     session = start(site)
     job = send(site, session, FOR_EVER)
     begun(site, job)

@@ -66,7 +66,7 @@ def test_shell_needs_a_running_job(site: Site) -> None:
 
 
 @over_ssh
-def test_raw_batch_script_has_a_shell_on_its_node(site: Site) -> None:
+def test_batch_script_has_a_shell_on_its_node(site: Site) -> None:
     script = "#!/bin/bash\n#SBATCH --mem=100\nsleep 1000\n"
     job = site.service.submit(spec(script, kind=JobKind.SCRIPT))
     site.wait(job.id, JobState.RUNNING)

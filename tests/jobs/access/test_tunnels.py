@@ -290,7 +290,7 @@ def test_end_of_the_job_resets_connections_and_is_reported(
 
 
 @over_ssh
-def test_connection_waits_for_a_lost_cluster(site: Site, network: Network) -> None:
+def test_connection_waits_until_a_lost_cluster_is_reachable(site: Site, network: Network) -> None:
     with service(echo) as port:
         tunnel = site.service.forward("127.0.0.1", port)
         network.lost.set()

@@ -77,7 +77,9 @@ def test_simultaneous_scripts_install_packages_once(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_killed_script_leaves_no_usable_environment(how: signal.Signals, folder: Folder) -> None:
+def test_killed_script_does_not_leave_a_usable_environment(
+    how: signal.Signals, folder: Folder
+) -> None:
     first = folder.start()
     wait_until(folder.calls.exists)
     os.killpg(first.pid, how)
@@ -103,7 +105,7 @@ chmod +x "$new/bin/python"
 
 
 @pytest.mark.parametrize(("tool", "verb"), [("conda", "env create"), ("micromamba", "create")])
-def test_conda_reads_the_environment_file_and_pip_adds_to_it(
+def test_conda_reads_the_environment_file_and_pip_adds_packages(
     tool: str, verb: str, folder: Folder
 ) -> None:
     program = folder.path / tool

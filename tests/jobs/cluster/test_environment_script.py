@@ -66,7 +66,7 @@ def test_tool_is_uv_or_else_pip_and_conda_for_a_conda_file() -> None:
             plan(tools, source=source, text="x")
 
 
-def test_listed_packages_show_no_passwords() -> None:
+def test_listed_packages_do_not_show_passwords() -> None:
     text = "--index-url https://ada:secret@h/simple\nnumpy>=1 # why\nx @ https://ada:secret@h/x\n"
     script = render(plan(text=text))
     about = script[script.rindex("printf '%s, ") :]

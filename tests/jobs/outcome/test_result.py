@@ -81,7 +81,7 @@ def test_result_signed_with_another_key_is_rejected(data: bytes) -> None:
 
 
 @given(st.integers(min_value=0, max_value=len(signed(RESULT)) - 1))
-def test_truncated_result_is_a_value_error(size: int) -> None:
+def test_truncated_result_raises_a_value_error(size: int) -> None:
     with pytest.raises(ValueError, match="incomplete"):
         parse_result(signed(RESULT)[:size], KEY)
 
@@ -174,7 +174,7 @@ def test_invalid_record_is_shown_as_text(line: bytes) -> None:
 
 
 @given(st.binary(), st.integers(0, 50))
-def test_split_records_parse_like_whole_ones(data: bytes, cut: int) -> None:
+def test_split_records_parse_like_whole_records(data: bytes, cut: int) -> None:
     outputs, consumed = parse_records(data)
     assert len(outputs) == data.count(b"\n")
     first, read = parse_records(data[:cut])

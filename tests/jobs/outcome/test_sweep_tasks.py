@@ -192,7 +192,7 @@ def test_unlisted_task_without_files_is_lost(sweep: Sweep) -> None:
     assert sweep.registry.job(JOB).state is JobState.FAILED
 
 
-def test_slurm_state_alone_is_not_success(sweep: Sweep) -> None:
+def test_slurm_state_alone_does_not_prove_success(sweep: Sweep) -> None:
     for task in range(4):
         sweep.end(task)
     sweep.profile.lost_after_s = 1e9

@@ -150,7 +150,7 @@ LINES = (
 
 
 @pytest.mark.parametrize("words", LINES)
-def test_preview_fails_if_sbatch_test_only_fails(strict: Site, words: str) -> None:
+def test_preview_fails_if_sbatch_with_test_only_fails(strict: Site, words: str) -> None:
     script = spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=parse_options(words.split()))
     checks = strict.service.preview(script).checks
     told = [check for check in checks if check.ok is False]

@@ -169,7 +169,7 @@ def test_new_cluster_and_unreadable_profile_are_changes(told: Told, home: Path) 
     assert [one.cluster for one in told.now().connections or ()] == ["far", "here"]
 
 
-def test_polling_opens_no_connection(told: Told) -> None:
+def test_polling_does_not_open_a_connection(told: Told) -> None:
     told.now()
     told.now(A_MOMENT_S)
     told.cursor = ""

@@ -71,7 +71,7 @@ def test_unobserved_start_of_a_short_job_is_an_event() -> None:
          {**RUNS, "started_s": 300.0}),
     ],
 )  # fmt: skip
-def test_requeued_job_has_a_second_start(
+def test_requeued_job_has_a_second_start_event(
     again: tuple[dict[str, Any], ...],
 ) -> None:
     told = [text for _, _, text in lived(TAKEN, RUNS, *again)]

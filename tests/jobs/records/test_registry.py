@@ -93,13 +93,13 @@ def test_unknown_job_is_named(registry: JobRegistry) -> None:
         registry.job("nope")
 
 
-def test_live_jobs_have_not_ended(registry: JobRegistry) -> None:
+def test_ended_jobs_are_not_live(registry: JobRegistry) -> None:
     registry.add(record("aaaaaaaa"))
     registry.add(record("bbbbbbbb", state=JobState.FAILED))
     assert [r.job.id for r in registry.live("c")] == ["aaaaaaaa"]
 
 
-def test_change_wakes_a_waiter(registry: JobRegistry) -> None:
+def test_change_wakes_a_waiting_caller(registry: JobRegistry) -> None:
     registry.add(record())
     woken = threading.Event()
 

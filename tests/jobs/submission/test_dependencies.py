@@ -42,7 +42,7 @@ def sent(registry: JobRegistry, spec: JobSpec) -> dict[str, str]:
     return dict(job.options)
 
 
-def test_jobs_are_found_by_either_id_or_by_name(registry: JobRegistry) -> None:
+def test_jobs_are_found_by_our_id_by_slurms_id_or_by_name(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", name="fit", slurm_id="7", notebook="/n.ipynb", created_s=1.0)
     add(registry, "bbbbbbbb", name="fit", slurm_id="8", created_s=2.0)
     add(registry, "cccccccc", name="fit", slurm_id="9", created_s=3.0, cluster="d")
@@ -54,7 +54,7 @@ def test_jobs_are_found_by_either_id_or_by_name(registry: JobRegistry) -> None:
     assert after_by_id(own, registry, "c") == (After(job="aaaaaaaa", ends="any"),)
 
 
-def test_dependency_terms_are_added_and_alternatives_are_kept(registry: JobRegistry) -> None:
+def test_dependency_terms_are_added_and_alternatives_are_rejected(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", slurm_id="7")
     options = {"dependency": "singleton", "kill-on-invalid-dep": "no"}
     asked = waiting(("aaaaaaaa", "fail"), ("5", "any"), options=options)

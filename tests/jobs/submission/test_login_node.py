@@ -116,7 +116,7 @@ def test_next_agent_resumes_a_login_node_job(site: Site) -> None:
     assert "done" in site.text(job.id)
 
 
-def test_next_agent_fails_a_dead_login_node_job(site: Site) -> None:
+def test_next_agent_marks_a_dead_login_node_job_as_failed(site: Site) -> None:
     job = begun(site)
     site.service.close()
     keeper, script = (int(words(job)[at]) for at in (2, 4))

@@ -77,7 +77,7 @@ def test_batch_script_runs_in_the_right_folder(
     assert f"--chdir={runs_in}" in found.sbatch
 
 
-def test_image_has_the_job_folders_work_folder() -> None:
+def test_container_starts_in_the_work_folder_of_the_job_folder() -> None:
     known = profile(host="login", runtime="charliecloud")
     script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert " sh /mnt/job/work python3 " in script
@@ -259,7 +259,7 @@ def test_staged_job_copies_results_back_before_its_time_limit(
     assert node.exit_file()["signal"] == "TERM"
 
 
-def test_next_job_removes_the_copy_of_a_killed_one(
+def test_next_job_removes_the_copy_of_a_killed_job(
     node: UsersNode, tmp_path: Path, fifo: Callable[[], None]
 ) -> None:
     process = node.start(WRITES + "trap '' PIPE; " + WAITS.replace("wait $!", "wait $!"))

@@ -61,7 +61,7 @@ def compared(tmp_path: Path) -> Compared:
     return Compared(tmp_path)
 
 
-def test_listing_with_only_new_times_changes_and_saves_nothing(
+def test_listing_with_only_new_times_does_not_change_or_save_jobs(
     compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared.compare(listed(MANY))

@@ -65,7 +65,7 @@ def test_job_without_recent_samples_has_no_load(transport: LocalTransport, tmp_p
     assert GpuLoads().read(transport, jobs) == {}
 
 
-def test_lost_connection_yields_no_loads(
+def test_lost_connection_does_not_yield_loads(
     transport: LocalTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(_: list[Span]) -> list[bytes | None]:

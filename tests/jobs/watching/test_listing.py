@@ -88,7 +88,7 @@ def test_ended_job_of_another_user_is_removed() -> None:
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], [])
 
 
-def test_own_ended_job_stays_when_slurm_forgets_the_job() -> None:
+def test_own_ended_job_stays_after_slurm_purges_the_job() -> None:
     told = Told()
     runs, other = numbered("1", "2")
     told.by([runs, other])

@@ -74,7 +74,7 @@ def test_sample_sums_cores_and_has_peak_memory_of_steps(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("says", ["", "7.batch|1|||\n", None])
-def test_missing_samples_are_a_problem(clock: Clock, says: str | None) -> None:
+def test_missing_samples_are_reported_as_a_problem(clock: Clock, says: str | None) -> None:
     samples = SlurmSamples()
     found, problem = samples.after(cast("SlurmCluster", Sstat(says)), JOB, 0)
     assert found == []

@@ -157,7 +157,7 @@ def test_every_name_arrives(far: Watched, tmp_path: Path, move: Mover) -> None:
 
 
 @both_ways
-def test_modes_times_empty_files_empty_folders_and_links_arrive(
+def test_modes_times_links_and_empty_files_and_folders_arrive(
     far: Watched, tmp_path: Path, move: Mover
 ) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
@@ -251,7 +251,7 @@ def test_conflict_of_file_and_folder_is_reported(far: Watched, tmp_path: Path, m
 
 
 @both_ways
-def test_links_are_never_written_through(far: Watched, tmp_path: Path, move: Mover) -> None:
+def test_files_are_never_written_through_links(far: Watched, tmp_path: Path, move: Mover) -> None:
     write(tmp_path / "source" / "d" / "a")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "target").mkdir()
@@ -701,7 +701,7 @@ def test_mirror_equals_the_folder(far: Watched, tmp_path: Path) -> None:
     assert tree(target) == tree(source)
 
 
-def test_follow_up_command_needs_a_complete_push(
+def test_follow_up_command_runs_only_after_a_complete_push(
     far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "source" / "a")

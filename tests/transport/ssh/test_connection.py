@@ -280,7 +280,7 @@ def test_silent_connection_keeps_a_login_that_needed_a_code(
     assert sshd.logins() == 1
 
 
-def test_command_on_a_silent_line_fails_with_the_connection(
+def test_command_on_a_silent_line_reports_a_lost_connection(
     hasty: None,
     impatient: None,
     behind_a_line: BehindALine,
@@ -367,7 +367,7 @@ def test_disconnecting_during_a_question_leaves_login_needed(
 # --- the end ---
 
 
-def test_closing_fails_waiting_sessions_and_leaves_nothing(
+def test_closing_ends_waiting_sessions_and_leaves_nothing(
     make_sshd: MakeSshd, connect: Connect
 ) -> None:
     gateway, login = make_sshd(), make_sshd()

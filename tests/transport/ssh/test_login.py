@@ -137,7 +137,9 @@ def test_accepted_host_key_is_remembered(
     assert logged_in(sshd, no_prompt, *lines) is False
 
 
-def test_unattended_question_needs_a_login(gateway: MakeGateway, refused: Refused) -> None:
+def test_login_that_needs_the_user_does_not_start_unattended(
+    gateway: MakeGateway, refused: Refused
+) -> None:
     """The login must not even begin, since some hosts call the user's phone at each attempt."""
     sshd = gateway()
     error = refused(sshd)
