@@ -115,7 +115,7 @@ def test_job_without_gpus_has_none(shell: Shell) -> None:
     assert json.loads(shell.ok("submit", "tells.py")) == []
 
 
-def test_waiting_job_gets_the_gpu_of_a_killed_one(shell: Shell) -> None:
+def test_waiting_job_gets_the_gpu_of_a_killed_job(shell: Shell) -> None:
     """The first job's usage is measured, and its processes end."""
     every = ("--gpus", str(len(nvidia_smi("--query-gpu=uuid"))))
     before_mib = sum(map(float, nvidia_smi("--query-gpu=memory.used")))

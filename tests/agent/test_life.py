@@ -69,7 +69,7 @@ def test_status_describes_the_agent_process(agent_home: AgentHome) -> None:
     assert 0 < status.cpu_s < 60
 
 
-def test_agent_process_has_no_tokens_or_notebook_variables(
+def test_agent_process_does_not_contain_tokens_or_notebook_variables(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_SESSION_NAME", "SLURM_JOB_ID"):

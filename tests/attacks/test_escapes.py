@@ -101,7 +101,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_print_no_escape_sequences(
+def test_commands_do_not_print_escape_sequences(
     command: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -124,7 +124,7 @@ def test_json_output_keeps_the_original_text(capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)[0]["name"] == SAYS
 
 
-def test_errors_contain_no_escape_sequences() -> None:
+def test_errors_do_not_contain_escape_sequences() -> None:
     raised = JupyterSlurmError(SAYS, hint=SAYS, detail=f"{SAYS}\n{SAYS}")
     assert STEERING.search(str(raised)) is None
     assert len(str(raised).split("\n")) == 4

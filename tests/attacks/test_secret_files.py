@@ -144,7 +144,7 @@ def test_created_folders_are_private(home: Path) -> None:
     assert found(home) == []
 
 
-def test_agent_writes_no_core_dump(agent_home: AgentHome) -> None:
+def test_agent_does_not_write_a_core_dump(agent_home: AgentHome) -> None:
     usual = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (usual[1], usual[1]))
     try:

@@ -121,7 +121,7 @@ def test_adding_a_cluster_prompts_for_its_login(
     assert "s3cret" not in out + (files / "arandu.toml").read_text()
 
 
-def test_unreachable_cluster_leaves_no_file(
+def test_unreachable_cluster_does_not_leave_a_file(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_login(run, monkeypatch, "wrong")

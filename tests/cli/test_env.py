@@ -50,7 +50,7 @@ def test_environments_are_listed(api: FakeApi, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)[0]["id"] == MADE.id
 
 
-def test_environments_are_removed_by_id_or_when_they_are_unused(
+def test_environments_are_removed_by_id_or_if_unused(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(api, "rm", MADE.id) == 0

@@ -313,7 +313,7 @@ except KeyboardInterrupt:
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; exec sleep 600"
 
 
-def test_killed_job_leaves_no_container(ground: Ground) -> None:
+def test_container_of_a_killed_job_is_removed(ground: Ground) -> None:
     job = ground.started(_STUBBORN, kind=JobKind.PROGRAM)
     assert job.slurm_id is not None
     assert ground.left()

@@ -90,7 +90,7 @@ def test_alias_can_name_a_mirror() -> None:
     assert find("pytorch:22.11", {}, mirror, fetched=str) == mirror["pytorch:22.11"]
 
 
-def test_missing_image_is_reported_with_existing_ones() -> None:
+def test_missing_image_is_reported_with_existing_images() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs"]}, {"jax": "/x"})
     assert str(caught.value.message) == "Image 'pytorch:22.1' not found on this cluster."

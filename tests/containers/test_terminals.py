@@ -64,7 +64,7 @@ def test_terminal_in_its_own_allocation_is_in_the_image(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("ground", ["docker"], indirect=True)
-def test_closed_terminal_leaves_no_job(ground: Ground) -> None:
+def test_closed_terminal_ends_its_job(ground: Ground) -> None:
     asked = ground.job_spec(ANY_SHELL, kind=JobKind.PROGRAM)
     assert isinstance(asked, ProgramSpec)
     terminal = spawned(ground.site.service.shell(asked))

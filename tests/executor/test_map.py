@@ -91,7 +91,7 @@ def test_invalid_options_are_rejected(options: dict[str, Any], about: str) -> No
     assert raised.value.option == about
 
 
-def test_refused_or_unpicklable_call_leaves_no_files(api: Pool) -> None:
+def test_refused_or_unpicklable_call_does_not_leave_files(api: Pool) -> None:
     api.refuse = "Slurm refused the job: no."
     with pytest.raises(SubmitError):
         js.map(train, [1])

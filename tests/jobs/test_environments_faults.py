@@ -110,7 +110,7 @@ def test_programs_and_sessions_have_packages(packaged: Packaged) -> None:
     packaged.site.wait(session.id)
 
 
-def test_unused_environments_are_removed_and_used_ones_stay(packaged: Packaged) -> None:
+def test_unused_environments_are_removed_and_used_environments_stay(packaged: Packaged) -> None:
     service = packaged.site.service
     first, second = packaged.run("alpha"), packaged.run("beta", code="1")
     assert service.remove_environments([], unused_s=3600) == []

@@ -283,7 +283,9 @@ def test_full_disk_during_a_job_is_reported(
 # --- jobs purged by Slurm; `test_accounting.py` tests those with accounting ---
 
 
-def test_purged_jobs_end_by_their_files_or_are_lost(private_site: MakeSite, tmp_path: Path) -> None:
+def test_purged_jobs_get_their_end_from_files_or_are_lost(
+    private_site: MakeSite, tmp_path: Path
+) -> None:
     site = private_site(extra_conf=("MinJobAge=2",))
     good, bad = site.service.submit(spec("6 * 7")), site.service.submit(spec("1 / 0"))
     waits = f"#!/bin/sh\nuntil [ -e '{tmp_path}/unwatched' ]; do sleep 0.1; done"

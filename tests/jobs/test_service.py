@@ -294,7 +294,7 @@ def test_job_follows_its_renamed_notebook_and_folder(site: Site, tmp_path: Path)
 
 
 @over_ssh
-def test_forgotten_job_leaves_no_files(site: Site) -> None:
+def test_all_files_of_a_forgotten_job_are_removed(site: Site) -> None:
     job = site.run("1")
     site.service.forget(job.id)
     assert not Path(job.job_dir).exists()

@@ -24,7 +24,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRe
     one.close()
 
 
-def test_kernel_ended_during_submission_leaves_no_job(
+def test_kernel_ended_during_submission_does_not_leave_a_job(
     record: KernelRecord,
 ) -> None:
     asked, may_go_on = threading.Event(), threading.Event()

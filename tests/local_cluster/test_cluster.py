@@ -144,7 +144,7 @@ def test_queue_survives_down_and_up(home: Path) -> None:
     assert "Restarts=1" in slurm(second, "scontrol", "show", "job", runs)
 
 
-def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
+def test_purge_removes_every_process_and_file(home: Path) -> None:
     made = up(SMALL)
     stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 1000"
     job = slurm(made, "sbatch", "--parsable", "-o", "/dev/null", "--wrap", stubborn)

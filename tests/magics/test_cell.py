@@ -139,7 +139,7 @@ def test_ipython_syntax_is_accepted(shell: Shell, api: FakeApi, code: str) -> No
     assert len(api.specs) == 1
 
 
-def test_rejected_job_leaves_no_variables(shell: Shell, api: FakeApi) -> None:
+def test_variables_of_a_rejected_job_are_removed(shell: Shell, api: FakeApi) -> None:
     api.refuse = "sbatch: error: Invalid account"
     shell.ip.user_ns["data"] = 1
     assert isinstance(shell.run("%%slurm --in data\n1").error, SubmitError)

@@ -208,7 +208,7 @@ def test_input_request_reaches_the_requesting_client(job: Callable[..., Job]) ->
     assert user.text(request) == "so it is\n"
 
 
-def test_repeated_disconnects_lose_no_message(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_repeated_disconnects_do_not_lose_messages(job: Callable[..., Job], tmp_path: Path) -> None:
     user = job().user()
     user.answer(user.execute(f"import pathlib, sys, time\nfolder = {str(tmp_path)!r}"))
     # The cell waits for each cut. On a busy machine, it would otherwise end before the first cut.

@@ -147,7 +147,7 @@ def test_lost_first_node_is_reported_once(launched: Launched) -> None:
 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
-def test_all_nodes_end_when_one_has_reported_the_lost_first_node(launched: Launched) -> None:
+def test_all_nodes_end_when_one_node_has_reported_the_lost_first_node(launched: Launched) -> None:
     launched.sock.shutdown(socket.SHUT_RDWR)
     (launched.folder / "claim.0" / "lost").mkdir()
     launched.wait()

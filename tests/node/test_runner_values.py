@@ -102,7 +102,7 @@ def test_unpicklable_variable_does_not_affect_others(run: RunCell, python: tuple
     assert "generator" in failed(done)["gen"]
 
 
-def test_failed_cell_returns_no_variables(run: RunCell) -> None:
+def test_failed_cell_does_not_return_variables(run: RunCell) -> None:
     done = run("x = 1\n1 / 0", names_out=["x"])
     assert done.result.variables is None
     assert not (done.job_dir / "vars.0").exists()
@@ -238,7 +238,7 @@ def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
 
 
 @BOTH
-def test_out_format_data_returns_no_pickle(run: RunCell, python: tuple[str, ...]) -> None:
+def test_out_format_data_does_not_return_pickles(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "class Model: pass\nmodel, a, b = Model(), {'l': [0.5, float('inf')]}, (1, 'é', {None})"
     done = run(cell, names_out=["model", "a", "b", "c"], out_format="data", python=python)
     assert done.variables() == {"a": {"l": [0.5, float("inf")]}, "b": (1, "é", {None})}

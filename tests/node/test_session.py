@@ -133,7 +133,9 @@ def test_session_keeps_variables_between_cells(session: Session, python: Sequenc
     assert session.result(first).status == "ok"
 
 
-def test_cell_submitted_before_the_session_gets_only_its_own_output(session: Session) -> None:
+def test_cell_submitted_before_its_session_starts_gets_only_its_own_output(
+    session: Session,
+) -> None:
     cell_id = session.put("1")
     session.ask(f"\nrun {cell_id}\n", poke=False)
     session.start()
@@ -151,7 +153,7 @@ def test_session_works_without_a_fifo(session: Session) -> None:
     session.wait(cell_id)
 
 
-def test_repeated_or_truncated_requests_run_no_cell_twice(session: Session) -> None:
+def test_repeated_or_truncated_requests_do_not_run_a_cell_twice(session: Session) -> None:
     session.start()
     session.run("runs = []")
     cell_id = session.put("runs.append(1)")
@@ -161,7 +163,7 @@ def test_repeated_or_truncated_requests_run_no_cell_twice(session: Session) -> N
     assert session.values(session.run("len(runs)")) == ["1"]
 
 
-def test_requeued_session_runs_no_cell_again(session: Session) -> None:
+def test_requeued_session_does_not_run_cells_again(session: Session) -> None:
     session.start()
     done = session.run("1")
     cut = session.put("import time\ntime.sleep(600)")
@@ -196,7 +198,7 @@ def test_sys_exit_does_not_end_the_session(session: Session) -> None:
 
 
 @pytest.mark.parametrize("child", ["pass", "1 / 0"])
-def test_forked_child_runs_no_later_cell(session: Session, child: str) -> None:
+def test_forked_child_does_not_run_later_cells(session: Session, child: str) -> None:
     session.start()
     forked = session.run(
         "import asyncio, os, time\nn, parent, pid = 0, os.getpid(), os.fork()\n"

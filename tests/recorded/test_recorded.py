@@ -30,11 +30,11 @@ def test_every_job_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", _RECORDED)
-def test_submission_matches_the_recorded_one(name: str) -> None:
+def test_submission_matches_the_recorded_submission(name: str) -> None:
     assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8"), f"{_HINT}submitted"
 
 
-def test_help_texts_match_the_recorded_ones() -> None:
+def test_help_texts_match_the_recorded_help_texts() -> None:
     recorded = help_texts.FILE.read_text(encoding="utf-8")
     assert help_texts.whole() == recorded, f"{_HINT}help_texts"
 

@@ -37,7 +37,7 @@ def test_each_state_change_emits_one_event() -> None:
     assert told.events == [("a", "RUNNING"), ("b", "SUBMITTING")]
 
 
-def test_outdated_answer_emits_no_event() -> None:
+def test_outdated_answer_does_not_emit_an_event() -> None:
     told = Told()
     told.see(job("a", JobState.PENDING, 1), whole=True)
     told.see(job("a", JobState.COMPLETED, 3))

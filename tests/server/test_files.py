@@ -97,7 +97,7 @@ def test_requirements_are_beside_the_notebook_and_need_the_right_to_execute(
             line_spec(Logged(), Folders(contents, pushes=False), wish)  # type: ignore[arg-type]
 
 
-def test_notebook_outside_the_root_gets_no_executed_copy(folders: Folders) -> None:
+def test_notebook_outside_the_root_does_not_get_an_executed_copy(folders: Folders) -> None:
     cell = {"cell_type": "code", "source": "1", "metadata": {}, "outputs": []}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
     marker = DisplayData(data={MIME: {"notebook": notebook}})

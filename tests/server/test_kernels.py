@@ -10,7 +10,7 @@ from jupyter_slurm.magics.notebook_name import of_servers
 from tests.server.served import Served
 
 
-def test_kernel_preview_creates_no_kernel(
+def test_kernel_preview_does_not_create_a_kernel(
     served: Served,
 ) -> None:
     client = served.client()

@@ -50,7 +50,9 @@ def test_saved_cluster_has_its_connection_and_the_chosen_settings(
     assert "far" in load_profiles()
 
 
-def test_discarded_cluster_leaves_no_file_and_can_be_added_again(api: FakeApi, files: Path) -> None:
+def test_discarded_cluster_does_not_leave_a_file_and_can_be_added_again(
+    api: FakeApi, files: Path
+) -> None:
     new = NewClusters()
     new.begin(api, Way("far", host="login1"))
     new.drop(api, Name("far"))

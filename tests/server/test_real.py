@@ -136,7 +136,7 @@ def assert_that_one_squeue_serves_all(served: Served) -> None:
     assert asked <= (time.monotonic() - began_s) / _POLL_S + 2
 
 
-def test_many_pages_cause_no_more_queries_than_one(served: Served) -> None:
+def test_many_pages_cause_as_many_queries_as_one_page(served: Served) -> None:
     """Requests of the agent and runs of squeue are equal with 1 and 10 pages."""
     client = served.client()
     job = client.call("submit", **sleeper())

@@ -12,7 +12,7 @@ WITHOUT_THE_EXTENSION = 'c.ServerApp.jpserver_extensions["jupyter_slurm"] = Fals
 WITHOUT_TERMINALS = "c.ServerApp.terminals_enabled = False\n"
 
 
-def test_disabled_extension_has_no_routes_and_starts_no_agent() -> None:
+def test_disabled_extension_does_not_add_routes_or_start_an_agent() -> None:
     with short_home() as home:
         env = environment(home)
         with running_server(env, home, WITHOUT_THE_EXTENSION) as served:
@@ -22,7 +22,7 @@ def test_disabled_extension_has_no_routes_and_starts_no_agent() -> None:
         assert not [*home.rglob("agent.*")]
 
 
-def test_server_without_terminals_opens_none_in_jobs() -> None:
+def test_server_without_terminals_does_not_open_terminals_in_jobs() -> None:
     with short_home() as home:
         env = environment(home)
         with memory_agent(env), running_server(env, home, WITHOUT_TERMINALS) as served:

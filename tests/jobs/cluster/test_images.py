@@ -212,7 +212,7 @@ def test_packages_are_added_to_an_existing_image(ground: Ground, tmp_path: Path)
     ground.site.wait(again.job.id)
 
 
-def test_failed_build_names_the_step_and_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
+def test_failed_build_names_the_step_and_removes_its_files(ground: Ground, tmp_path: Path) -> None:
     recipe = ground.recipe("echo 'no such luck' >&2; exit 3")
     before = ground.left_in_engine()
     job = ground.failed(recipe)
@@ -230,7 +230,7 @@ def test_failed_build_names_the_step_and_leaves_no_files(ground: Ground, tmp_pat
 
 
 @pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
-def test_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
+def test_cancelled_build_removes_its_files(ground: Ground, tmp_path: Path) -> None:
     before = ground.left_in_engine()
     assert ground.cancelled(ground.recipe(*ENDLESS)).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)

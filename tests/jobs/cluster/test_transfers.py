@@ -116,7 +116,7 @@ def test_running_transfer_reports_progress(
     assert ended(transfers, begun).state is TransferState.DONE
 
 
-def test_next_transfer_completes_a_stopped_one(
+def test_next_transfer_completes_a_stopped_transfer(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     far = Slow()

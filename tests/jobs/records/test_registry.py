@@ -159,7 +159,7 @@ def test_key_is_not_in_the_record(tmp_path: Path) -> None:
     assert key not in (tmp_path / "jobs" / "aaaaaaaa.json").read_bytes()
 
 
-def test_forgotten_job_leaves_no_file(registry: JobRegistry, tmp_path: Path) -> None:
+def test_every_file_of_a_forgotten_job_is_removed(registry: JobRegistry, tmp_path: Path) -> None:
     registry.add(record())
     registry.store.new_key("aaaaaaaa")
     registry.remove("aaaaaaaa")

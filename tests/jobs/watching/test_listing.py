@@ -65,7 +65,7 @@ class Told:
 
 
 # --- changes ---
-def test_new_changed_and_gone_rows_are_reported_once() -> None:
+def test_new_changed_and_removed_rows_are_reported_once() -> None:
     told = Told()
     assert told.by(numbered("1", "2", "3")) == (["1", "2", "3"], [])
     assert told.by(numbered("1", "2", "3")) == ([], [])
@@ -101,7 +101,7 @@ def test_own_ended_job_stays_after_slurm_purges_the_job() -> None:
     assert told.by([other], {"1": [Record(job=job, spec=None)]}) == ([], ["1"])
 
 
-def test_held_job_shows_who_holds_it() -> None:
+def test_held_job_shows_who_holds_the_job() -> None:
     held = {"state": "PENDING", "reason": "JobHeldUser"}
     everyones = Told("me")
     everyones.by([*numbered("1", user="me", **held), *numbered("2", user="ada", **held)])
@@ -109,7 +109,7 @@ def test_held_job_shows_who_holds_it() -> None:
     assert told == {"1": "On hold (by you).", "2": "On hold (by its owner)."}
 
 
-def test_job_with_a_record_has_no_second_row() -> None:
+def test_job_with_a_record_has_one_row() -> None:
     told = Told()
     told.by(numbered("1", "2", comment=TOKEN))
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], ["1"])
@@ -214,7 +214,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_first_viewer_starts_a_listing_that_later_ones_share(desk: Desk) -> None:
+def test_first_viewer_starts_a_listing_that_later_viewers_share(desk: Desk) -> None:
     assert not desk.queue.has_viewers
     with desk.queue.mine.view(), desk.queue.mine.view():
         assert desk.begun == [True]

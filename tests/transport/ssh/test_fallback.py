@@ -49,7 +49,7 @@ def test_keys_and_codes_log_in_hop_by_hop(
     assert [link.needs_person for link in connection.links] == [True, False]
 
 
-def test_unknown_host_key_is_asked_about_and_a_changed_one_rejected(
+def test_unknown_host_key_needs_confirmation_and_a_changed_key_is_rejected(
     make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sshd = make_sshd()

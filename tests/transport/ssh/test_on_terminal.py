@@ -24,7 +24,7 @@ def opened(transport: SshTransport, *argv: str) -> pexpect.spawn:
     return spawned(transport.on_terminal(folder, {}, argv))
 
 
-def test_program_gets_the_terminal_and_leaves_no_folder(
+def test_program_gets_the_terminal_and_its_folder_is_removed(
     make_sshd: MakeSshd,
 ) -> None:
     with transport_to(make_sshd()) as transport:

@@ -67,7 +67,7 @@ def test_declining_ends_ssh_without_an_empty_answer(questions: Questions) -> Non
         asked(questions, "Password: ", declines)
 
 
-def test_touching_a_security_key_needs_no_answer(questions: Questions) -> None:
+def test_touching_a_security_key_does_not_need_an_answer(questions: Questions) -> None:
     prompts: list[Prompt] = []
 
     def touch(prompt: Prompt) -> str:

@@ -167,7 +167,7 @@ def test_only_the_helper_waits_on_the_host(own_sshd: Sshd, transport: SshTranspo
     wait_until(lambda: far_side(own_sshd) == [])
 
 
-def test_remote_command_lines_contain_no_secrets(own_sshd: Sshd, tmp_path: Path) -> None:
+def test_remote_command_lines_do_not_contain_secrets(own_sshd: Sshd, tmp_path: Path) -> None:
     canary = f"canary-{secrets.token_hex(8)}"
     connection = SshConnection([own_sshd.hop()], name="far")
     transport = SshTransport(connection, env={"PROFILE": canary})
@@ -220,7 +220,7 @@ def test_killed_helper_loses_only_its_command(own_sshd: Sshd, transport: SshTran
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
-def test_reads_resume_after_a_lost_connection_and_no_command_runs_twice(
+def test_reads_resume_after_a_lost_connection_and_commands_do_not_run_twice(
     own_sshd: Sshd, delayed: Delayed
 ) -> None:
     line = delayed(own_sshd.port, 0.0)
