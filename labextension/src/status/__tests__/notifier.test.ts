@@ -132,7 +132,7 @@ test('a hidden tab watches jobs only for browser notifications', () => {
   expect(notified({ notifyStart: false, notifyEnd: 'never' }).watchers).toEqual([]);
 });
 
-test("a job in the user's view causes no notification", () => {
+test("a job in the user's view does not cause a notification", () => {
   const model = notified();
   model.watchJob('k3j9x2m1');
   model.put(job({ id: 'k3j9x2m1', state: 'RUNNING' }));
@@ -142,7 +142,7 @@ test("a job in the user's view causes no notification", () => {
   expect(shown().map(([, message]) => message)).toEqual(['other: done']);
 });
 
-test('muted jobs and kinds cause no notification', () => {
+test('muted jobs and kinds do not cause a notification', () => {
   const [model, notifier] = both({ mutedKinds: ['lab'] });
   model.put(job({ id: 'aaaaaaaa', state: 'PENDING' }));
   model.put(job({ id: 'aaaaaaaa', state: 'RUNNING' }));
