@@ -51,7 +51,7 @@ class LabVisitor:
         )
 
     def hang_up(self) -> None:
-        """Close idle connections, so that the next request opens a new one."""
+        """Close idle connections, so that the next request opens a new connection."""
         self._session.close()
 
     def stream(self, path: str) -> Any:

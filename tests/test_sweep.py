@@ -1,4 +1,4 @@
-"""The table of a sweep, and the error of one with failed tasks."""
+"""The table of a sweep, and the error of a sweep with failed tasks."""
 
 from __future__ import annotations
 

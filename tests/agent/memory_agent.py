@@ -142,7 +142,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         return self.connect(cluster)
 
     def connections(self) -> list[Connection]:
-        """Return the connection of the only cluster, and one for each disconnected caller."""
+        """Return the only cluster's connection, and a connection for each disconnected caller."""
         return [self.connect(), *map(self.connect, self._left)]
 
     # --- tunnels ---

@@ -54,7 +54,7 @@ from tests.slurm.recorded import RELEASES, output
 
 COUNT = 2_000
 MOST_BYTES = 48 * 2**20
-"""Memory limit for one input; the longest have a few hundred thousand bytes."""
+"""Memory limit for one input. The longest inputs have a few hundred thousand bytes."""
 QUICK_S = 0.001
 """CPU time too short to fill that much memory on any machine. Tracing allocations triples the time,
 so only inputs that take longer are parsed again with tracing."""
@@ -267,7 +267,7 @@ class Seat:
         return "me"
 
     def grown(self, sizes: Mapping[PurePosixPath, int], **_: object) -> dict[PurePosixPath, int]:
-        """Return all files and an unrequested one on the first call, and none later."""
+        """Return all files and an unrequested file on the first call, and later an empty result."""
         if all(sizes.get(path) for path in self.files):
             self.watch._stop.set()
             return {}

@@ -307,7 +307,7 @@ def test_agent_names_each_problem_and_serves_the_other_cluster(far: Far, trouble
 
 
 def says_what_is_the_matter(service: Service, job_id: str, held: str, trouble: str) -> None:
-    """Assert that each job reports the failure, except ended ones."""
+    """Assert that each unfinished job reports the failure."""
     state = RECORDS[held]["state"]
     if state.final:
         return

@@ -78,7 +78,8 @@ def served() -> Iterator[Served]:
 
 
 def grants() -> list[frozenset[Right]]:
-    """Return sets of permissions: none, each permission on our resource, all but one, and all."""
+    """Return sets of permissions: none, each permission on our resource, all but one permission,
+    and all."""
     alone = [frozenset({one}) for one in _OURS]
     return [frozenset(), *alone, *(_EVERYTHING - {one} for one in _EVERYTHING), _EVERYTHING]
 

@@ -2,9 +2,9 @@
 
     scripts/bench cancel [--jobs 2000] [--rounds 3]
 
-It uses a real Slurm with held jobs, each submitted separately. Ours are recorded as jobs of this
-package and cancelled by `Api.control_jobs`, which returns once Slurm has answered for all. The time
-until all records show the end is reported as well.
+It uses a real Slurm with held jobs, each submitted separately. In our measurement they are jobs of
+this package, and `Api.control_jobs` cancels them. The call returns once Slurm has answered for all.
+The benchmark also reports the time until all records show the end.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 It measures from the start of the job's script to the first line of user code that can use all
 nodes. The nodes of the private cluster are this machine. The manual script waits only as long as
-necessary, looks nothing up, and uses no token: no guide's script is faster. It then measures how
-much longer the second cell of a session with Ray or Dask takes than the call in it.
+necessary and does without look-ups and tokens, so it is faster than any guide's script. It then
+measures how much longer the second cell of a session with Ray or Dask takes than the call in it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Each user has an agent with its own folders, a running job that prints a line ev
 and a client that shows the queue and follows that job. They first use the cluster over SSH. Then
 their Jupyter runs on the login node. Agents, OpenSSH, sshd, Slurm and jobs are real. All users
 share one account of this machine. A hundred users would overload it, so their figures are computed
-from the measured ones. Needs root. Writes docs/administrators-figures.md.
+from the measured figures. Needs root. Writes docs/administrators-figures.md.
 """
 
 from __future__ import annotations

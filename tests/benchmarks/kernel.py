@@ -1,5 +1,5 @@
-"""A kernel in a job, compared with a local one: a cell, a completion, 100 MB of output, 20 kernels
-at once.
+"""A kernel in a job, compared with a local kernel: a cell, a completion, 100 MB of output, 20
+kernels at once.
 
     scripts/bench kernel [--rounds 51] [--output 3] [--kernels 20] [--delay-ms 20]
 
@@ -267,7 +267,7 @@ def at_once(cluster: SlurmCluster, count: int, folder: Path) -> list[tuple[str, 
 
 
 def start_all(name: str, count: int, folder: Path, stack: ExitStack) -> None:
-    # Not over TCP: with so many ports, another program may take one before its kernel binds it.
+    # With so many TCP ports, another program could take a port before its kernel binds it.
     managers = [
         KernelManager(kernel_name=name, transport="ipc", ip=str(folder / f"{name}{i}"))
         for i in range(count)

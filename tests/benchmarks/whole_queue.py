@@ -6,7 +6,7 @@
 Chromium, JupyterLab's server, agent and Slurm are real. 50,000 jobs come from a generated listing,
 printed by a stand-in for `squeue` on PATH. Another 2,000 jobs are real and held. Our panel and
 jupyterlab-slurm 4.1.0 show them, each with default settings. `--peer` is a Python environment with
-jupyterlab-slurm (default: a new one). `--alone` omits the comparison.
+jupyterlab-slurm (default: a new environment). `--alone` omits the comparison.
 """
 
 from __future__ import annotations

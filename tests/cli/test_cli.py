@@ -581,7 +581,7 @@ def test_logs_command_prints_available_output_and_follows_on_request(run: Run) -
 
 
 class Unfetched(MemoryApi):
-    """Two ended jobs. The output of `aaaaaaaa` has not been fetched."""
+    """Two ended jobs. The output of `aaaaaaaa` is unfetched."""
 
     def job(self, job_id: str) -> Job:
         job = msgspec.structs.replace(super().job(job_id), id=job_id, state=JobState.COMPLETED)

@@ -223,7 +223,7 @@ def at_a_terminal(code: str) -> Iterator[tuple[subprocess.Popen[str], Screen]]:
     """Run a program whose stdin and stdout are not the terminal."""
     master, terminal = pty.openpty()
     name = os.ttyname(terminal)
-    # A session leader without a terminal gets the first one it opens (tty_ioctl(4)).
+    # A session leader without a terminal gets the first terminal that it opens (tty_ioctl(4)).
     program = subprocess.Popen(
         [sys.executable, "-c", f"import os\nos.open({name!r}, os.O_RDWR)\n{code}"],
         stdin=subprocess.DEVNULL,

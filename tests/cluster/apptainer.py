@@ -26,7 +26,7 @@ class ApptainerEngine:
     sif: Path
     """Image with Python, NumPy, Matplotlib and tqdm. Do not change it."""
     folder: Path
-    """That image as a folder."""
+    """The demo's image as a folder."""
 
     @property
     def env(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Images without a Python, or with an old one."""
+"""Images without a Python, or with an old Python."""
 
 from __future__ import annotations
 

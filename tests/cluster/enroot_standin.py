@@ -102,7 +102,7 @@ def srun(folder: Path, words: list[str]) -> NoReturn:
 
 
 def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
-    """Parse mounts like args.c, without escapes. Raise Failed if one is invalid."""
+    """Parse mounts like args.c, without escapes. Raise Failed if a mount is invalid."""
     found = []
     for entry in value.split(",") if value else []:
         src, *rest = entry.split(":", 2)

@@ -1,8 +1,8 @@
 """A real Slurm whose nodes are separate machines on a network. Needs root.
 
-Each node is a network namespace with its own host name, `/tmp` and `/dev/shm`, so that leftovers of
-a job can be counted. They combine the faults of real nodes: each resolves every node's name to
-127.0.0.1 and has no `scontrol`, and the engines' usual ports are taken.
+Each node is a network namespace with its own host name, `/tmp` and `/dev/shm`, so that tests can
+count leftovers of a job. The nodes combine the faults of real nodes. Each resolves every node's
+name to 127.0.0.1 and lacks `scontrol`, and other programs hold the engines' usual ports.
 """
 
 from __future__ import annotations

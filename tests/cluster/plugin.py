@@ -128,7 +128,7 @@ def jupyter_homes(home: Path) -> dict[str, str]:
 def kept(home: Path, spec: dict[str, Any] | None) -> Iterator[dict[str, str]]:
     """Purge every private cluster below `home` at the end, even if pytest is killed.
 
-    If `spec` is given, start one. Yield the keeper's answer.
+    If `spec` is given, start a cluster. Yield the keeper's answer.
     """
     keeper = subprocess.Popen(
         [sys.executable, str(KEEPER)],

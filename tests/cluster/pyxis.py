@@ -60,7 +60,7 @@ def squashed(image: Path, path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An image with only a shell and Python. Containers are copies of their image, and this one is
+    """An image with only a shell and Python. A container is a copy of its image, and this image is
     copied quickly."""
     return squashed(lean_image, tmp_path_factory.mktemp("squash") / "lean.sqsh")
 

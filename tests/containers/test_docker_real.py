@@ -137,8 +137,8 @@ exec env -i PATH="$PATH" DOCKER_HOST="$REAL_DOCKER_HOST" "$@"
 def test_docker_runs_through_sudo(
     made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
-    """A stand-in replaces sudo, since the real one uses this machine's settings. The stand-in
-    clears the environment, too."""
+    """A stand-in replaces sudo, which would use this machine's settings. The stand-in clears the
+    environment, too."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "sudo").write_text(_SUDO)

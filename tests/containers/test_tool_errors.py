@@ -270,7 +270,7 @@ _DENIED = ("[INFO] Querying registry for permission grant", "[INFO] Authenticati
 def test_enroot_failure_without_a_message_is_reported_as_denied_access(
     runtime: str, start: str, end: str
 ) -> None:
-    """Seen with enroot 4.1.2 without a password, at a registry that requires one (Basic)."""
+    """Seen with enroot 4.1.2 without a password, at a registry that requires a password (Basic)."""
     log = "\n".join(f"{start}{line}" for line in _DENIED)
     found = runtime_named(runtime).explain(log + end)
     assert found is not None

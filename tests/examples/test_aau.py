@@ -44,8 +44,8 @@ function slurm_job_modify()
 end
 """
 
-# Stand-ins. nvidia-smi needs a GPU, and this one shows an idle GPU. The site's tool runs nvidia-smi
-# on the job's node. smem is not installed on this machine.
+# Stand-ins. The real nvidia-smi needs a GPU, and the stand-in shows an idle GPU. The site's tool
+# runs nvidia-smi on the job's node. smem is not installed on this machine.
 _SMI = """#!/bin/sh
 case "$*" in
   *-l*) while echo "GPU ${CUDA_VISIBLE_DEVICES:-none}: 7 %"; do sleep 1; done ;;

@@ -17,7 +17,7 @@ from tests.executor.conftest import Pool
 
 
 class Sent(Exception):
-    """An Api whose agent has received a sweep."""
+    """An Api whose agent receives a sweep."""
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ _REASONS = ("Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "Be
 
 
 def listed(count: int, *, user: str = "", seconds_later: int = 0, changed: int = 0) -> bytes:
-    """Return `count` jobs of a hundred users, or of one; half of them run. `seconds_later` advances
-    their elapsed time, and the first `changed` have another priority."""
+    """Return `count` jobs of a hundred users, or of a single user. Half of the jobs run.
+    `seconds_later` advances their elapsed time, and the first `changed` have another priority."""
     rows = (
         _row(number, user or f"user{number % 100}", seconds_later, bump=number < changed)
         for number in range(count)

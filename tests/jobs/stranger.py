@@ -111,7 +111,7 @@ for where in sys.argv[1:]:
 print(json.dumps({where: sorted(codes) for where, codes in found.items()}))
 """
 """Program that calls Ray's services with Ray's own programs, without a token and with a wrong
-one."""
+token."""
 DASKS_CLIENT = """
 import socket, ssl, sys
 from distributed import Client

@@ -365,7 +365,7 @@ def not_into_ray(neighbour: Neighbour) -> None:
     assert len(found) == len(ports)
     still = neighbour.still_open()
     for at, codes in found.items():
-        # Ray ends idle workers, so there may be none.
+        # Ray ends idle workers, which are then unavailable.
         gone = set() if at in still else {"UNAVAILABLE"}
         assert set(codes) <= {"UNAUTHENTICATED", "UNIMPLEMENTED"} | gone, (at, neighbour.ports[at])
     assert sum("UNAUTHENTICATED" in codes for codes in found.values()) >= 5, found

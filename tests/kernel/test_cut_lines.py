@@ -1,6 +1,6 @@
 """A kernel's connection that is cut at any byte, and must not lose or repeat a frame.
 
-The kernel's end is simulated. tests/node/test_kernel.py tests the real one.
+The kernel's end is simulated. tests/node/test_kernel.py tests the real kernel.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def slurm(where: LocalStatus, *argv: str) -> str:
-    """Run one of Slurm's commands on a cluster, and return its output."""
+    """Run a Slurm command on a cluster, and return its output."""
     env = os.environ | {"SLURM_CONF": str(where.conf)}
     place = where.folder / "jobs"
     return subprocess.run(

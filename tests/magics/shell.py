@@ -24,7 +24,7 @@ from jupyter_slurm.magics.state import MagicsState
 
 @dataclass
 class Shown:
-    """A display, or an update of one."""
+    """A display, or an update of a display."""
 
     data: dict[str, Any]
     display_id: str | None

@@ -141,7 +141,7 @@ def test_slow_reader_does_not_delay_other_connections(relay: Relay) -> None:
             assert sock.recv(1000, socket.MSG_WAITALL) == message
         with sent(sock, TWENTY_MEGABYTES):
             assert everything(sock) == TWENTY_MEGABYTES
-        # This is the size of the system's buffers and one window, not the whole data.
+        # The limit is the size of the system's buffers and one window, less than the whole data.
         assert written < 16 << 20
         reset(unread)
 

@@ -1,4 +1,4 @@
-"""Comparison of submissions, help texts and generated pages with the recorded ones.
+"""Comparison of submissions, help texts and generated pages with their recorded versions.
 
 A failed test shows a change. If the change is intended, record it with the command in the message.
 """

@@ -259,8 +259,8 @@ class Served:
 def running_server(
     env: Mapping[str, str], home: Path, config: str = "", *, token: str | None = None
 ) -> Iterator[Served]:
-    """Run a server with only this extension, a token (None for a new one) and PASSWORD. `config` is
-    Python code."""
+    """Run a server with only this extension, a token (None for a new token) and PASSWORD. `config`
+    is Python code."""
     folder = home / "files"
     folder.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe() if token is None else token

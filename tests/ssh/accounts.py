@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.ssh.kept import Keeper
 
-# With --system there are no entries in subuid(5), and the password does not expire.
+# With --system, the user gets no entries in subuid(5), and the password does not expire.
 _FLAGS = ("--system", "--user-group", "--no-create-home", "--no-log-init")
 
 
@@ -75,8 +75,8 @@ def add_user(
 
 
 def change_passwd(argv: Sequence[str], stdin: str = "") -> None:
-    """Run a tool that changes passwd(5) or shadow(5). Only one runs at a time, since such tools
-    soon give up waiting for each other."""
+    """Run a tool that changes passwd(5) or shadow(5). Tools run one at a time, since they soon give
+    up waiting for each other."""
     etc = os.open("/etc", os.O_RDONLY)
     try:
         fcntl.flock(etc, fcntl.LOCK_EX)

@@ -75,8 +75,7 @@ class Laptop:
         )
 
     def log_in(self, code: str | None = None) -> str:
-        """Log in with password and code (None for the current one). Return the terminal's
-        output."""
+        """Log in with password and code (default: the current code). Return the output."""
         shown = io.StringIO()
         with self.terminal("login") as terminal:
             terminal.logfile_read = shown
@@ -136,7 +135,7 @@ class Laptop:
 
     @cached_property
     def agent(self) -> AgentClient:
-        """Return a client of the laptop's running agent, and do not start one. The client is
+        """Return a client of the laptop's running agent, without starting an agent. The client is
         outside of the laptop, because starting a command would cost more than most requests."""
         told = json.loads(self.slurm("status", "--json"))["agent"]
         return AgentClient(Path(told["socket"]), None)

@@ -30,8 +30,7 @@ KINDS = tuple(_KINDS)
 
 
 def make_odd_user(keeper: Keeper, folder: Path, kind: str) -> Account:
-    """Create a user of one of `KINDS`. Most of their login shells print something at every
-    start."""
+    """Create a user of one of `KINDS`. The login shells of most kinds print text at every start."""
     shell, home, path, text = _KINDS[kind]
     account = make_account(keeper, folder, f"/usr/bin/{shell}", home)
     account.write(path, text)

@@ -33,7 +33,7 @@ def runs(one: psutil.Process) -> bool:
 
 
 def kill(process: psutil.Process) -> None:
-    """Kill the process unless it has ended, perhaps together with another one."""
+    """Kill the process unless it has ended, perhaps together with another process."""
     with suppress(psutil.NoSuchProcess):
         process.kill()
 

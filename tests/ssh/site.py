@@ -38,7 +38,7 @@ class Home:
     """A user's home on the laptop, with keys, a configuration and known hosts for the site.
 
     In its ssh_config(5), `gateway`, `login`, `c1` and `c2` are the site's machines, each reached
-    through the one before.
+    through the machine before it.
     """
 
     folder: Path

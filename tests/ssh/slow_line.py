@@ -35,7 +35,7 @@ class SlowLine:
         os.kill(self.pid, signal.SIGUSR1)
 
     def end(self) -> None:
-        """Break all connections and refuse new ones, permanently."""
+        """Break all connections and refuse new connections, permanently."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 

@@ -175,7 +175,7 @@ class Sshd:
         return len(re.findall(r"^Accepted \S+ for ", self.log(), re.MULTILINE))
 
     def pids(self) -> list[int]:
-        """Return the PIDs of the processes of the connections, one for each."""
+        """Return the PID of each connection's process."""
         if not self.pid:
             return []
         # This reads proc(5), since psutil would inspect every process of the machine.
@@ -183,7 +183,7 @@ class Sshd:
         return [int(pid) for pid in told.split()]
 
     def processes(self) -> list[psutil.Process]:
-        """Return the connections' processes and their descendants (except detached ones)."""
+        """Return the connections' processes and their descendants (except detached processes)."""
         return psutil.Process(self.pid).children(recursive=True) if self.pid else []
 
     # --- internal ---

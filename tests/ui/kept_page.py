@@ -38,7 +38,7 @@ class KeptPage:
         self._page: Page | None = None
 
     def lend(self) -> Page:
-        """Return the page if it was given back, or a new one."""
+        """Return the page if it was given back, or a new page."""
         page = self._page or new_context(self._browser).new_page()
         self._page = None  # until the page is given back
         for one in (page, page.context):

@@ -114,7 +114,7 @@ def test_form_adds_a_kernel_that_runs_a_cell_and_stops_from_the_sidebar(
     page.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
     page.keyboard.press("Shift+Enter")
     output = cell.locator(".jp-Cell-outputArea")
-    # This is the only output. Before, the reason for waiting and the job ID were shown there.
+    # This is the only output. It replaces the reason for waiting and the job ID.
     expect(output).to_have_text(re.compile(r"^\s*job \d+\s*$"), timeout=START_MS)
     job_id = output.inner_text().split()[-1]
     assert cluster.job_state(job_id) == "RUNNING"

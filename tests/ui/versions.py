@@ -3,7 +3,7 @@
     scripts/versions [jupyterlab==4.2 notebook==7.2 …]
 
 It uses a real Chromium, a real Slurm, and a real server with the wheel, that version, and the
-newest of all other packages. A cell runs as a job, and another one stays in the queue.
+newest of all other packages. A cell runs as a job, and another cell stays in the queue.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def install(environment: Path, name: str, wheel: Path) -> None:
         run([sys.executable, "-m", "venv", "--without-pip", environment])
     wanted = f"{name}.*" if "==" in name else name
     pip(environment, "install", "--no-compile", "--upgrade", wheel, wanted)
-    # All wheels have the same version, and pip would keep the installed one.
+    # All wheels have the same version, and pip would keep the installed wheel.
     pip(environment, "install", "--no-compile", "--no-deps", "--force-reinstall", wheel)
 
 

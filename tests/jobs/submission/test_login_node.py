@@ -195,7 +195,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    """Yield the ground of one engine. `test_images.py` checks what builds leave."""
+    """Yield the ground of one engine. `test_images.py` checks the leftovers of builds."""
     base, setup = request.param(request)
     runtime = request.param.__name__
     folder = tmp_path / "our images"

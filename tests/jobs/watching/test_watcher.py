@@ -25,7 +25,7 @@ FOLDER = JobDir(PurePosixPath("/jobs/aaaaaaaa"))
 
 
 class Desk:
-    """A JobRegistry with one running job, and a cluster without any trace of it."""
+    """A JobRegistry with one running job, and a cluster that does not list the job."""
 
     def __init__(self, folder: Path, **changes: object) -> None:
         self.registry = JobRegistry(Store(folder))
