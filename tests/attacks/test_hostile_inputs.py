@@ -321,7 +321,7 @@ def test_unreadable_file_affects_only_its_job(seat: Seat, hostile: bytes | Excep
     assert (bad.problem is not None) == isinstance(hostile, Exception)
 
 
-def test_deep_and_long_json_is_rejected() -> None:
+def test_deeply_nested_and_long_json_is_rejected() -> None:
     for text in (
         b"[" * 100_000,
         b'{"a":' * 65 + b"1" + b"}" * 65,

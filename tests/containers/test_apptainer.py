@@ -53,7 +53,7 @@ def test_environment_values_are_not_in_the_command_line() -> None:
         (Mount("/it's $x", "/mnt/é"), "--bind=/it's $x:/mnt/é"),
     ],
 )
-def test_mount_is_a_bind_option(mount: Mount, option: str) -> None:
+def test_mount_becomes_a_bind_option(mount: Mount, option: str) -> None:
     assert option in words(Box(job_dir="/j", image="/i", mounts=(mount,)), "true")
 
 

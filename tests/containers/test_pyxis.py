@@ -196,7 +196,7 @@ def test_image_name_becomes_an_enroot_uri(asked: str, uri: str) -> None:
     assert PYXIS.fetched(parse_reference(asked)) == uri
 
 
-def test_mounts_can_be_read_only_and_have_any_source() -> None:
+def test_read_only_mounts_and_any_mount_source_are_supported() -> None:
     mounts = (Mount("/data", "/mnt/a", read_only=True), Mount("/it's, $x:", "/srv/b"))
     launch = PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=mounts))
     assert "--container-mounts=/data:/mnt/a:ro,/j/mount.1:/srv/b,/j:/mnt/job" in launch.argv

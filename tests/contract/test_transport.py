@@ -152,7 +152,7 @@ def test_megabytes_arrive_on_both_streams_at_once(transport: Transport) -> None:
     assert (done.returncode, len(done.stdout), len(done.stderr)) == (0, 5_000_000, 6_000_000)
 
 
-def test_exit_code_is_returned_and_a_signal_is_negative(transport: Transport) -> None:
+def test_exit_code_is_returned_and_a_signal_is_a_negative_number(transport: Transport) -> None:
     for code in (0, 1, 127, 255):
         assert transport.run(["sh", "-c", f"exit {code}"]) == (code, b"", b"")
     assert transport.run(["sh", "-c", "kill -9 $$"]) == (-9, b"", b"")
@@ -272,7 +272,7 @@ def test_only_grown_files_are_returned(transport: Transport, there: Path) -> Non
         sizes[grows] = 3
 
 
-def test_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
+def test_wake_event_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
     wake = threading.Event()
     threading.Timer(0.05, wake.set).start()
     assert transport.grown({far(there / "no"): 0}, wait_s=3600, wake=wake) == {}
@@ -356,7 +356,7 @@ def test_tree_is_removed_and_a_missing_tree_ignored(transport: Transport, there:
 # --- streams ---
 
 
-def test_iterable_and_file_are_sent(transport: Transport, tmp_path: Path) -> None:
+def test_send_accepts_an_iterable_or_a_file(transport: Transport, tmp_path: Path) -> None:
     pieces: list[bytes | memoryview] = [
         b"0123456789" * 10_000,
         memoryview(b"abc"),

@@ -75,7 +75,7 @@ def test_commands_and_options_of_a_page_are_known(page: Page) -> None:
                     _command(line.removeprefix("$ jupyter slurm ").partition("  #")[0])
 
 
-def test_named_tests_exist() -> None:
+def test_tests_named_in_documents_exist() -> None:
     texts = [page.text for page in PAGES]
     named = [name for text in texts for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)]
     assert named

@@ -168,7 +168,7 @@ class EngineJob:
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_engine_uses_all_nodes_survives_a_dead_node_and_cleans_up(
+def test_engine_on_all_nodes_survives_a_dead_node_and_cleans_up(
     site: Site, tmp_path: Path, engine: str
 ) -> None:
     job = EngineJob(site, tmp_path / "job", engine, CODE[engine])

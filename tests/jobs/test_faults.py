@@ -201,7 +201,7 @@ def test_job_beyond_its_time_limit_is_a_timeout(site: Site) -> None:
     assert job.advice
 
 
-def test_job_beyond_its_memory_is_out_of_memory(site: Site) -> None:
+def test_job_beyond_its_memory_limit_is_out_of_memory(site: Site) -> None:
     code = "import time\nprint('up', flush=True)\nhog = b'x' * (600 << 20)\ntime.sleep(60)"
     job_id = running(site, code, options={"mem": "100M"})
     job = site.wait(job_id)

@@ -78,7 +78,7 @@ def stranger(ssh_keeper: Keeper) -> str:
     return name
 
 
-def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) -> None:
+def test_node_whose_name_resolves_to_localhost_works(apart: Site, machines: Machines) -> None:
     """The nodes also lack `scontrol`, and the engines' ports are taken."""
     for node in machines.nodes.values():
         told = node.machine.run("getent", "hosts", node.name).stdout

@@ -168,7 +168,7 @@ def test_dependency_accepts_our_job_ids(site: Site) -> None:
 
 
 @over_ssh
-def test_job_starts_after_the_jobs_named_by_after(site: Site) -> None:
+def test_job_starts_after_the_jobs_named_by_the_after_option(site: Site) -> None:
     held = site.service.submit(spec("1 / 0", name="first", options={"hold": ""}))
     after = (After(job="first", ends="fail"),)
     cleans = site.service.submit(spec("print(1)", after=after, name="cleans"))

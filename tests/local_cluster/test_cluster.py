@@ -176,7 +176,7 @@ def test_recycled_pid_is_not_taken_for_a_daemon(home: Path) -> None:
         stranger.kill()
 
 
-def test_long_and_odd_folder_name_works(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_can_have_a_long_and_odd_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = home / ("long " * 20) / "a%n#é,$=\"'"
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(odd))
     made = up(SMALL)

@@ -145,7 +145,7 @@ def test_failed_slurm_command_raises_its_error_text(shell: Shell, api: FakeApi) 
     assert "Invalid job id specified" in str(error)
 
 
-def test_help_names_every_word_and_every_option(shell: Shell) -> None:
+def test_help_lists_every_command_and_its_options(shell: Shell) -> None:
     told = shell.run("%slurm help").out
     assert [name for name in COMMANDS if f"%slurm {name}" not in told] == []
     cell_help = asked_about(shell, "%%slurm")

@@ -161,7 +161,7 @@ def test_requeued_job_continues_after_a_lost_first_node(launched: Launched) -> N
     assert not (launched.folder / "cancelled").exists()
 
 
-def test_end_of_the_launcher_is_not_a_lost_node(launched: Launched) -> None:
+def test_end_of_the_launcher_is_not_reported_as_a_lost_node(launched: Launched) -> None:
     launched.tell({"over": True})
     launched.close()
     assert (launched.log, launched.exit_code()) == ("", None)

@@ -167,7 +167,7 @@ def test_clusters_without_a_default_are_listed_in_the_error(config: Path) -> Non
     assert names(load_profiles()) == ["a", "b"]
 
 
-def test_undefined_default_is_an_error_with_its_line(config: Path) -> None:
+def test_undefined_default_is_rejected_and_its_line_named(config: Path) -> None:
     write(config / "clusters.toml", '\ndefault = "arnadu"\n[arandu]\n')
     with pytest.raises(ConfigError, match=r"line 2: .*`arnadu` is not defined; did you mean `ara"):
         _ = load_profiles().default

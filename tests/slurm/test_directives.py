@@ -11,7 +11,7 @@ from jupyter_slurm.slurm.options import render_directives
 
 
 @given(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), min_size=1))
-def test_text_round_trips(text: str) -> None:
+def test_directive_text_round_trips(text: str) -> None:
     [line] = render_directives({"comment": text})
     assert read_directives(f"#!/bin/sh\n{line}\n") == {"comment": text}
 

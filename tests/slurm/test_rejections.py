@@ -55,7 +55,7 @@ def test_refusal_names_its_option(text: str, option: str | None) -> None:
         ("sbatch: error: Please give --account, see wiki", "definitive"),
     ],
 )
-def test_category_shows_whether_the_job_may_exist(text: str, category: str) -> None:
+def test_category_of_a_rejection_shows_whether_the_job_may_exist(text: str, category: str) -> None:
     said = explain_rejection(text)
     assert said is not None
     assert said.category == category

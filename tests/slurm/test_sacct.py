@@ -12,7 +12,7 @@ def rows(release: str, case: str) -> list[sacct.AcctRow]:
 
 
 @each_release
-def test_job_has_its_steps(release: str) -> None:
+def test_steps_of_a_job_are_parsed(release: str) -> None:
     job, *steps = rows(release, "steps")
     assert (job.step, job.state, job.name) == (None, "COMPLETED", "steps")
     assert [step.step for step in steps] == ["batch", "0", "1"]

@@ -11,7 +11,7 @@ site|chem|
 """
 
 
-def test_accounts_have_their_qos() -> None:
+def test_qos_of_accounts_are_parsed() -> None:
     assert sacctmgr.parse_associations(MINE) == [
         ("site", "physics", ("long", "normal")),
         ("site", "chem", ()),

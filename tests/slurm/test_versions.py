@@ -11,7 +11,7 @@ def test_release_is_read_from_sinfo(release: str) -> None:
     assert str(version) == release
 
 
-def test_releases_are_ordered() -> None:
+def test_slurm_releases_are_ordered_by_number() -> None:
     assert SlurmVersion(22, 5, 8) < SlurmVersion(22, 5, 11) < SlurmVersion(23, 2, 0)
     assert parse_version("slurm 23.02.1-pre") == (23, 2, 1)
     assert parse_version("24.05") == (24, 5, 0)

@@ -54,7 +54,7 @@ def rows(grid: Locator, *texts: str) -> None:
         expect(grid.get_by_role("row").nth(at)).to_contain_text(text)
 
 
-def test_queue_is_filtered_and_navigated_by_keyboard_and_arrays_unfold(
+def test_queue_is_filtered_and_navigated_by_keyboard_and_arrays_expand(
     page: Page, grid: Locator, jobs: dict[str, str]
 ) -> None:
     rows(grid, "runs", "sweep", "first one", "second", "third one", "theirs")

@@ -15,7 +15,7 @@ def test_history_is_empty_without_accounting(site: Site) -> None:
     assert site.service.history() == []
 
 
-def test_profile_can_forbid_slurms_own_commands(site: Site) -> None:
+def test_profile_can_disable_slurm_commands(site: Site) -> None:
     assert site.service.command(["squeue", "--version"]).returncode == 0
     site.edit_profile(allow_commands=False)
     with pytest.raises(RequestError, match="does not allow"):

@@ -148,7 +148,7 @@ both_ways = pytest.mark.parametrize("move", [_push, _pull], ids=["push", "pull"]
 
 
 @both_ways
-def test_every_name_arrives(far: Watched, tmp_path: Path, move: Mover) -> None:
+def test_files_with_any_name_arrive(far: Watched, tmp_path: Path, move: Mover) -> None:
     source = tmp_path / "it's a source"
     for name in HOSTILE:
         write(os.fsencode(source) + b"/" + name, name)

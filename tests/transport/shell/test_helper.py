@@ -109,7 +109,7 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_uploaded_files_are_placed(shell: list[str], tmp_path: Path) -> None:
+def test_uploaded_files_arrive_in_their_folder(shell: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "it's a\njob"
     files: dict[str, bytes | Path] = {"a": b"1" * 1000, "in/-b": b"#!x", "l" * 120: b"", "é'": b"2"}
     with begun(shell, FolderUpload(PurePosixPath(folder), files, ["pwd"])) as process:

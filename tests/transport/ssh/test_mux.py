@@ -107,6 +107,6 @@ def test_closing_a_session_ends_its_command(master: Master, sshd: Sshd) -> None:
 # --- tunnels ---
 
 
-def test_tunnel_returns_the_same_bytes(master: Master) -> None:
+def test_tunnel_returns_bytes_unchanged(master: Master) -> None:
     with service(echo) as port:
         echo_through(master.mux, port, 4)
