@@ -59,9 +59,11 @@ test('an ended job shows its end and its usage', () => {
   expect(line({ state: 'TIMEOUT', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
 });
 
-test('reasons are shown for waiting jobs and, as errors, for failed ones only', () => {
+test('reasons are shown for waiting jobs and, as errors, for failed jobs only', () => {
   const told = { why: 'Others are before it.', advice: 'Request fewer GPUs.' };
-  expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Request fewer GPUs.']);
+  expect(said({ state: 'PENDING', ...told })).toEqual([
+    'Others are before it. Request fewer GPUs.'
+  ]);
   const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S);
   expect(failed).toEqual([{ tone: 'bad', text: 'Others are before it. Request fewer GPUs.' }]);
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
