@@ -292,7 +292,7 @@ def test_read_accepts_any_offset_and_length(transport: Transport, there: Path) -
     assert transport.read(path, -99) == b"0123456789"
 
 
-def test_missing_file_reads_as_none_and_unreadable_file_is_named(
+def test_missing_file_reads_as_none_and_error_names_unreadable_file(
     transport: Transport, there: Path
 ) -> None:
     path = write(there / "no such file or so", b"x")
