@@ -18,8 +18,6 @@ from jupyter_slurm.views.card import (
 )
 from jupyter_slurm.wire import Job, JobKind, JobVerb, Refusal
 
-_WAIT_S = 20.0
-
 
 def steer_each(
     api: Api, verb: JobVerb, words: Sequence[str]

@@ -31,7 +31,6 @@ __all__ = [
     "render_directives",
     "sbatch_args",
     "suggest",
-    "takes_next",
     "with_slurm_ids",
 ]
 
@@ -111,23 +110,6 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
         for name, value in found:
             options[name] = check_option(name, value)
     return options
-
-
-def takes_next(word: str) -> bool:
-    """Return whether sbatch takes the next word as the option's value.
-
-    >>> takes_next("--comment"), takes_next("--comment=x"), takes_next("-J"), takes_next("-n4")
-    (True, False, True, False)
-    """
-    rest = iter([""])
-    try:
-        if word.startswith("--"):
-            _long(word, rest)
-        elif word.startswith("-"):
-            list(_short(word, rest))
-    except OptionError:
-        return False
-    return next(rest, None) is None
 
 
 def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
