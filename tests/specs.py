@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -39,3 +40,9 @@ def of_kind(kind: JobKind, job: Job) -> Job:
     """Return the job converted to that kind."""
     made: Job = msgspec.convert(msgspec.to_builtins(job) | {"kind": kind.value}, Job)
     return made
+
+
+def comment_directive(text: str) -> str:
+    """Return the `#SBATCH` line of a batch script for `--comment`, quoted for sbatch."""
+    quoted = re.sub(r'(["\\#])', r"\\\1", text)
+    return f'#SBATCH --comment="{quoted}"'

@@ -28,7 +28,6 @@ __all__ = [
     "check_together",
     "left_of",
     "parse_options",
-    "render_directives",
     "sbatch_args",
     "suggest",
     "with_slurm_ids",
@@ -48,7 +47,6 @@ _GIVE_WAY = (
     (("time",), ("time-min",)),
 )
 """Defaults by group of options. They do not apply if an option of the group is given."""
-_PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 _COUNT = re.compile(r"[1-9][0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 _GPUS_VALUE = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
@@ -324,33 +322,3 @@ def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
 def sbatch_args(options: Mapping[str, str]) -> list[str]:
     """Return the options as words of an argv, which need no quoting."""
     return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
-
-
-def render_directives(options: Mapping[str, str]) -> list[str]:
-    """Return the options as `#SBATCH` lines, with values quoted for sbatch. Raise OptionError for a
-    newline or NUL, which these lines cannot contain.
-
-    >>> render_directives({"container-image": "nvcr.io#nvidia/x", "job-name": "a b", "hold": ""})[1]
-    '#SBATCH --job-name="a b"'
-    """
-    return [f"#SBATCH {_directive(name, value)}" for name, value in options.items()]
-
-
-def _directive(name: str, value: str) -> str:
-    """Format one option for get_argument() of src/sbatch/opt.c, which is not a shell.
-
-    It splits at blanks, removes quotes, drops the text after a bare `#`, and interprets a backslash
-    everywhere, even in single quotes. Before 24.05 a backslash does not protect a blank, so quotes
-    are needed. 20.11 also removes `hetjob` and `packjob` from any line, so these words get a
-    backslash.
-    """
-    if any(char in value for char in "\n\r\0"):
-        raise OptionError(
-            f"--{name}",
-            f"--{name}: a #SBATCH line cannot contain a newline or NUL character.",
-        )
-    if not value:
-        return f"--{name}"
-    escaped = re.sub(r'(["#\\])', r"\\\1", value)
-    escaped = re.sub(r"(het|pack)(job)", r"\1\\\2", escaped, flags=re.IGNORECASE)
-    return f"--{name}={value}" if _PLAIN.fullmatch(escaped) else f'--{name}="{escaped}"'

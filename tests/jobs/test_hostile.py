@@ -16,9 +16,9 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.slurm.options import render_directives
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 from tests.jobs.conftest import Site, over_ssh, spec
+from tests.specs import comment_directive
 
 MIB = 1 << 20
 PIECES = (
@@ -151,7 +151,7 @@ def test_hostile_batch_scripts_and_comments_arrive(site: Site, tmp_path: Path) -
     where = folders(count, "script", tmp_path)
     specs = [
         spec(
-            f"#!/bin/bash\n{render_directives({'comment': comment})[0]}\n: <<\\END\n{text}\nEND\n"
+            f"#!/bin/bash\n{comment_directive(comment)}\n: <<\\END\n{text}\nEND\n"
             f'pwd\nsha256sum <"$0"\n# {"x" * (9 if number else MIB)}\n',
             kind=JobKind.SCRIPT,
             **site.at(folder),

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.slurm.directives import ignored_directive, read_directives
-from jupyter_slurm.slurm.options import render_directives
+from tests.specs import comment_directive
 
 
 @given(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), min_size=1))
 def test_directive_text_round_trips(text: str) -> None:
-    [line] = render_directives({"comment": text})
-    assert read_directives(f"#!/bin/sh\n{line}\n") == {"comment": text}
+    assert read_directives(f"#!/bin/sh\n{comment_directive(text)}\n") == {"comment": text}
 
 
 @pytest.mark.parametrize(

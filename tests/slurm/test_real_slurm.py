@@ -6,7 +6,6 @@ import pytest
 
 from jupyter_slurm.slurm import sbatch, scontrol, sinfo, squeue, versions
 from jupyter_slurm.slurm.fields import SLURM_ENV
-from jupyter_slurm.slurm.options import render_directives
 from jupyter_slurm.slurm.rejections import explain_rejection
 from tests.cluster.plugin import SlurmCluster
 
@@ -43,9 +42,10 @@ def test_values_that_pass_our_check_pass_sbatch(slurm_cluster: SlurmCluster) -> 
 
 def test_job_with_a_hostile_name_round_trips(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     script = tmp_path / "-job $x.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
     options = {"job-name": HOSTILE, "comment": f"my hetjob {HOSTILE}", "hold": ""}
-    script.write_text("\n".join(["#!/bin/sh", *render_directives(options), "true", ""]))
-    answer = sbatch.parse(ask(slurm_cluster, sbatch.argv(str(script), {"output": "/dev/null"})))
+    argv = sbatch.argv(str(script), {"output": "/dev/null", **options})
+    answer = sbatch.parse(ask(slurm_cluster, argv))
     assert answer is not None
     slurm_id = answer[0]
     try:
