@@ -15,7 +15,12 @@ from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from jupyter_slurm.errors import FileAccessError, ForwardError, JupyterSlurmError
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    ForwardError,
+    JupyterSlurmError,
+)
 from jupyter_slurm.transport import limits
 
 _log = logging.getLogger(__name__)
@@ -83,6 +88,12 @@ def wait_connected(connect: Callable[[Answered], None]) -> None:
     error = answer.result()
     if error is not None:
         raise error
+
+
+def check_stop(stop: threading.Event | None) -> None:
+    """Raise ConnectionLostError if `stop` is set."""
+    if stop is not None and stop.is_set():
+        raise ConnectionLostError("The transfer was stopped.")
 
 
 def not_appended(file: PurePosixPath, said: str) -> FileAccessError:

@@ -27,6 +27,7 @@ from jupyter_slurm.transport import (
     Completed,
     Source,
     Span,
+    check_stop,
     connect_in_thread,
     limits,
     local_program,
@@ -215,7 +216,7 @@ class LocalTransport:
 
         def look() -> None:
             """Check the size of the file that the program itself writes."""
-            local_program.raise_if(stop)
+            check_stop(stop)
             if os.lseek(file, 0, os.SEEK_CUR) > end:
                 raise limits.too_much_output(argv[0], "standard output", most_bytes)
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, cast
 
-from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, FilePart, Source, TimedOutError, limits
+from jupyter_slurm.transport import Completed, FilePart, Source, TimedOutError, check_stop, limits
 
 _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
@@ -126,7 +125,7 @@ def feed(
     def look() -> None:
         if feeding.error is not None:
             raise feeding.error
-        raise_if(stop)
+        check_stop(stop)
 
     try:
         completed = gather(process, program, look=look)
@@ -135,12 +134,6 @@ def feed(
     if feeding.error is not None:
         raise feeding.error
     return completed
-
-
-def raise_if(stop: threading.Event | None) -> None:
-    """Raise ConnectionLostError when `stop` is set."""
-    if stop is not None and stop.is_set():
-        raise ConnectionLostError("The transfer was stopped.")
 
 
 class _StdinWriter:

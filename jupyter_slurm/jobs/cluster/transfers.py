@@ -18,17 +18,11 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import (
-    ConnectionLostError,
-    FileAccessError,
-    JupyterSlurmError,
-    NotFoundError,
-    RequestError,
-)
+from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.formatting import counted, reasons_told
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
-from jupyter_slurm.transport import Transport, files
-from jupyter_slurm.transport.files.loads import shown
+from jupyter_slurm.transport import Transport, check_stop, files
+from jupyter_slurm.transport.files.manifest import shown
 from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
 
 _KEPT = 100
@@ -257,8 +251,7 @@ class Transfers:
         """Lock the target, since two concurrent transfers would remove each other's folders."""
         lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
-            if stop.is_set():
-                raise ConnectionLostError("The transfer was stopped.")
+            check_stop(stop)
         try:
             yield
         finally:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError, TooMuchError
-from jupyter_slurm.transport import Completed, TimedOutError, Transport, limits
+from jupyter_slurm.transport import Completed, TimedOutError, Transport, check_stop, limits
 from jupyter_slurm.transport.files.difference import Difference, difference, surplus
 from jupyter_slurm.transport.files.download import Download, DownloadFolder, is_safe_name
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
@@ -26,7 +26,6 @@ from jupyter_slurm.transport.files.loads import (
     TransferReport,
     Unwatched,
     absolute,
-    check_stop,
     succeeded,
 )
 from jupyter_slurm.transport.files.manifest import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from jupyter_slurm.transport.files.loads import TransferReport, shown
-from jupyter_slurm.transport.files.manifest import Listing, ManifestEntry, same
+from jupyter_slurm.transport.files.loads import TransferReport
+from jupyter_slurm.transport.files.manifest import Listing, ManifestEntry, same, shown
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, TooMuchError
 from jupyter_slurm.formatting import size
-from jupyter_slurm.transport import Completed, Transport
+from jupyter_slurm.transport import Completed, Transport, check_stop
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.ignore import STATE
 from jupyter_slurm.transport.files.loads import (
@@ -32,11 +32,9 @@ from jupyter_slurm.transport.files.loads import (
     Progress,
     TransferReport,
     batches,
-    check_stop,
     key_of,
     parts_of,
     run_all,
-    shown,
     succeeded,
 )
 from jupyter_slurm.transport.files.manifest import (
@@ -45,6 +43,7 @@ from jupyter_slurm.transport.files.manifest import (
     listing_argv,
     parse_listing,
     same,
+    shown,
 )
 
 _NAMES_BYTES = 48 * 1024

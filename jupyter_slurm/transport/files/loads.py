@@ -6,13 +6,12 @@ A load is the content of one channel: a batch of small files as one tar, or a pa
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from jupyter_slurm.errors import ConnectionLostError, FileAccessError, RequestError
+from jupyter_slurm.errors import FileAccessError, RequestError
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files.manifest import ManifestEntry
 
@@ -129,12 +128,6 @@ def run_all(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> 
                 one.cancel()
 
 
-def check_stop(stop: threading.Event | None) -> None:
-    """Raise ConnectionLostError, as the Transport's methods do, if the transfer was stopped."""
-    if stop is not None and stop.is_set():
-        raise ConnectionLostError("The transfer was stopped.")
-
-
 def succeeded(done: Completed, sentence: str) -> Completed:
     """Raise FileAccessError with the sentence and the program's own message, if the program
     failed."""
@@ -157,11 +150,6 @@ def absolute(transport: Transport, path: str) -> str:
         raise RequestError("A path contains a NUL character.")
     below = path.removeprefix("~").lstrip("/") if path.startswith("~") else path
     return str(transport.home() / below)
-
-
-def shown(name: bytes) -> str:
-    """Return a name as printable text."""
-    return name.decode(errors="backslashreplace")
 
 
 def quoted(name: bytes) -> bytes:

@@ -93,7 +93,7 @@ def scan(root: bytes, exclusion: Exclusion) -> Listing:
                         folders.append(name)
         except OSError as exc:
             if not folder:
-                raise FileAccessError(f"Cannot read {_shown(root)}: {exc.strerror}.") from exc
+                raise FileAccessError(f"Cannot read {shown(root)}: {exc.strerror}.") from exc
             found.unread[folder] = exc.strerror or str(exc)
     return found
 
@@ -218,11 +218,12 @@ def _complaints(stderr: bytes) -> dict[bytes, str]:
     """Parse `find: './x': Permission denied`; skip files that have vanished."""
     lines = [line for line in stderr.splitlines() if line.startswith(b"find: ")]
     return {
-        name.removeprefix(b"find: ").strip(b"'\"").removeprefix(b"./"): _shown(why)
+        name.removeprefix(b"find: ").strip(b"'\"").removeprefix(b"./"): shown(why)
         for name, _, why in (line.rpartition(b": ") for line in lines)
         if why != b"No such file or directory"
     }
 
 
-def _shown(text: bytes) -> str:
+def shown(text: bytes) -> str:
+    """Return a name or message as printable text."""
     return text.decode(errors="backslashreplace")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from jupyter_slurm.transport import Completed, FilePart, Transport
+from jupyter_slurm.transport import Completed, FilePart, Transport, check_stop
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.difference import Difference
 from jupyter_slurm.transport.files.loads import (
@@ -31,15 +31,13 @@ from jupyter_slurm.transport.files.loads import (
     Progress,
     TransferReport,
     batches,
-    check_stop,
     key_of,
     parts_of,
     quoted,
     run_all,
-    shown,
     succeeded,
 )
-from jupyter_slurm.transport.files.manifest import ManifestEntry
+from jupyter_slurm.transport.files.manifest import ManifestEntry, shown
 
 
 @dataclass(frozen=True, slots=True)

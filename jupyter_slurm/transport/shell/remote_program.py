@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, Source, limits
+from jupyter_slurm.transport import Completed, Source, check_stop, limits
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.transport.shell.quoting import quote, words
 from jupyter_slurm.transport.shell.remote_shell import (
@@ -133,8 +133,7 @@ def _receive_into(
     poll.register(sock, select.POLLIN)
     total = 0
     while total <= most_bytes:
-        if stop is not None and stop.is_set():
-            raise ConnectionLostError("The transfer was stopped.")
+        check_stop(stop)
         if not poll.poll(1000 * _STOP_LOOK_S):
             continue
         try:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import HANDED_ON, FilePart, Source, limits
+from jupyter_slurm.transport import HANDED_ON, FilePart, Source, check_stop, limits
 from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.shell.quoting import quote
 from jupyter_slurm.transport.ssh.mux import Session
@@ -370,8 +370,7 @@ def send_all(
             continue
         rest = memoryview(chunk)
         while rest:
-            if stop is not None and stop.is_set():
-                raise ConnectionLostError("The transfer was stopped.")
+            check_stop(stop)
             rest = rest[_send_some(sock, rest) :]
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import TimedOutError, limits
+from jupyter_slurm.transport import TimedOutError, check_stop, limits
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
 from jupyter_slurm.transport.shell.quoting import exports, quote, raw
 from jupyter_slurm.transport.shell.remote_shell import RemoteShell, ShellAnswer, ShellGoneError
@@ -171,8 +171,7 @@ class Shells:
                 yield shell
             except ShellGoneError as exc:
                 self.kill(shell, signal.SIGKILL)
-                if stop is not None and stop.is_set():
-                    raise ConnectionLostError("The transfer was stopped.") from exc
+                check_stop(stop)
                 raise self.lost() from exc
             except BaseException:
                 self.kill(shell, signal.SIGKILL)
