@@ -168,19 +168,13 @@ class Dashboards:
             with self._lock:
                 known = list(self._open)
             for key in known:
-                if self._has_ended(key[0]):
+                if self._registry.is_over(key[0]):
                     self._end(key)
             with self._lock:
                 if not self._open:
                     self._thread = None
                     return
             self._registry.wait(self._registry.changed_since(count), _LOOK_S)
-
-    def _has_ended(self, job_id: str) -> bool:
-        try:
-            return self._registry.job(job_id).state.final
-        except NotFoundError:
-            return True
 
     def _end(self, key: _Key) -> None:
         with self._lock:

@@ -123,7 +123,9 @@ class ResultService:
             if job.state.final or left_s <= 0 or self._registry.closed:
                 break
             if news:
-                if self._registry.wait(lambda: self._is_over(job_id), min(left_s, _GATHER_S)):
+                if self._registry.wait(
+                    lambda: self._registry.is_over(job_id), min(left_s, _GATHER_S)
+                ):
                     continue
                 break
             if not self._registry.wait(self._registry.changed_since(count), left_s):
@@ -141,9 +143,6 @@ class ResultService:
             end=job.state.final and chunk.complete,
             show=show,
         )
-
-    def _is_over(self, job_id: str) -> bool:
-        return self._registry.job(job_id).state.final
 
     def _has_just_ended(self, job_id: str, task: int | None, position: Cursor) -> bool:
         """Return whether the log ended at or before `position` a moment ago, so that later text is

@@ -229,6 +229,13 @@ class JobRegistry:
     def job(self, job_id: str) -> Job:
         return self.record(job_id).job
 
+    def is_over(self, job_id: str) -> bool:
+        """Return whether the job has ended or was forgotten."""
+        try:
+            return self.job(job_id).state.final
+        except NotFoundError:
+            return True
+
     def records(self) -> list[Record]:
         """Return all records, newest first."""
         with self._changed:

@@ -13,12 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import (
-    CommandError,
-    JupyterSlurmError,
-    NotFoundError,
-    TransportError,
-)
+from jupyter_slurm.errors import CommandError, JupyterSlurmError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
@@ -263,7 +258,7 @@ class Watch:
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         """Return the files of a session's cell to watch. If the session has ended, judge the cell,
         since its files no longer change."""
-        if self._is_over(job.session or ""):
+        if self._registry.is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
         if job.id not in self._ending:  # before `started`, since the end includes the start
@@ -273,13 +268,6 @@ class Watch:
         if job.started_s is None:
             wanted[folder.started(0)] = (job.id, self._started)
         return wanted
-
-    def _is_over(self, job_id: str) -> bool:
-        """Return whether the job has ended or was forgotten."""
-        try:
-            return self._registry.job(job_id).state.final
-        except NotFoundError:
-            return True
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
         """Do nothing, since every growth already wakes waiting calls."""
@@ -308,7 +296,7 @@ class Watch:
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
-        if self._is_over(job_id):
+        if self._registry.is_over(job_id):
             return
         started = parse_started(self._cluster.transport.read(path) or b"")
         if started is None:
@@ -349,7 +337,7 @@ class Watch:
 
     def _cell_exited(self, job_id: str, path: PurePosixPath) -> None:
         self._cell_ended(job_id, path)
-        if not self._is_over(job_id):
+        if not self._registry.is_over(job_id):
             self._exit_seen(job_id, path)
 
     # --- the queue ---
@@ -379,7 +367,7 @@ class Watch:
                 if everyone:
                     rest_s = (time.time() - began_s) * _REST_FACTOR
                 self._comparison.compare(waiting, rows, began_s)
-                if any(self._is_over(job.id) for job in waiting):
+                if any(self._registry.is_over(job.id) for job in waiting):
                     self.files_changed()
             self._pause(errors, rest_s)
 
@@ -433,7 +421,7 @@ class Watch:
         with self._lock:
             if job.id in self._ending or self._stop.is_set():
                 return
-            if self._is_over(job.id):  # `job` may be outdated
+            if self._registry.is_over(job.id):  # `job` may be outdated
                 return
             self._ending.add(job.id)
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
