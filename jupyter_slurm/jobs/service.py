@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -112,11 +111,10 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """The implementation of `api.Api`, which documents the calls. `folder` holds the job records
-    and defaults to `places.data_dir()`."""
+    """The implementation of `api.Api`, which documents the calls."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or places.data_dir()
+    def __init__(self) -> None:
+        folder = places.data_dir()
         self._started_s = time.time()
         self._registry = JobRegistry(Store(folder))
         self._stop = threading.Event()

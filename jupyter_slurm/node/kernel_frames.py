@@ -88,12 +88,10 @@ def unpack_parts(body: bytes) -> "Tuple[bytes, List[bytes]]":
 
 
 class Kept:
-    """Messages that may have to be sent again. Those beyond `memory_bytes` are in an unnamed
-    file."""
+    """Messages that may have to be sent again. Those beyond `IN_MEMORY_BYTES` are in an
+    unnamed file."""
 
-    def __init__(self, memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
-        self.memory_bytes = memory_bytes
-        self.most_bytes = most_bytes
+    def __init__(self) -> None:
         self.first = 1
         """The number of the oldest stored message, or of the next message if none is stored."""
         self.next = 1
@@ -104,11 +102,11 @@ class Kept:
         self._file: "Optional[IO[bytes]]" = None
 
     def full(self, size: int) -> bool:
-        return self.size + size > self.most_bytes
+        return self.size + size > MOST_BYTES
 
     def add(self, body: bytes) -> None:
         """Keep a message. Raise OSError if the disk is full."""
-        if self._in_memory + len(body) > self.memory_bytes:
+        if self._in_memory + len(body) > IN_MEMORY_BYTES:
             entry: "Union[bytes, Tuple[int, int]]" = (self._write(body), len(body))
             self._filed += 1
         else:

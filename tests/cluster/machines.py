@@ -136,9 +136,9 @@ class Node:
             mark.unlink(missing_ok=True)
 
     @contextmanager
-    def firewall(self, *rules: str, said: str = "DROP") -> Iterator[None]:
+    def firewall(self, *rules: str) -> Iterator[None]:
         """Drop incoming packets that match one of the `rules` of iptables during the context."""
-        with self.machine.rules(*(["INPUT", *one.split(), "-j", *said.split()] for one in rules)):
+        with self.machine.rules(*(["INPUT", *one.split(), "-j", "DROP"] for one in rules)):
             yield
 
 

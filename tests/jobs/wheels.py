@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def add_wheel(folder: Path, name: str, version: str = "1.0", requires: Sequence[str] = ()) -> None:
+def add_wheel(folder: Path, name: str, requires: Sequence[str] = ()) -> None:
     """Add a package with one module of the same name, which defines `version`."""
     folder.mkdir(parents=True, exist_ok=True)
-    info = f"{name}-{version}.dist-info"
+    info = f"{name}-1.0.dist-info"
     files = {
-        f"{name}.py": f"version = {version!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        f"{name}.py": "version = '1.0'\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
         + "".join(f"Requires-Dist: {one}\n" for one in requires),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(f"{one},,\n" for one in (*files, f"{info}/RECORD"))
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
         for path, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(path, text)
 

@@ -259,7 +259,7 @@ def test_output_beyond_the_limit_is_dropped_and_counted(
 ) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames as f\n"
-        "f.Kept.__init__.__defaults__ = (100_000, 300_000)\nsys.exit(kernel.main(sys.argv))"
+        "f.IN_MEMORY_BYTES, f.MOST_BYTES = 100_000, 300_000\nsys.exit(kernel.main(sys.argv))"
     )
     user = job(code=code).user()
     user.answer(user.execute("import pathlib, sys, time"))

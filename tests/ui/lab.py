@@ -115,21 +115,19 @@ def running_lab(
     env: dict[str, str],
     home: Path,
     port: int | None = None,
-    token: str | None = None,
     python: str = sys.executable,
     front_end: str = "jupyterlab",
     machine: Machine | None = None,
 ) -> Iterator[Lab]:
     """Run a server with all files below `home`, and shut its kernels down at the end.
 
-    With the port and token of an ended server, it replaces that server for open pages. `front_end`
-    is the module to run, and `notebook` means Notebook 7. `machine` is where it runs, None for this
-    machine.
+    `front_end` is the module to run, and `notebook` means Notebook 7. `machine` is where it runs,
+    None for this machine.
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True, exist_ok=True)
     env = env | settings(home)
-    token = token or secrets.token_urlsafe()
+    token = secrets.token_urlsafe()
     ours = ["--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
     address = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port or free_port()}"]
     argv = [python, "-m", front_end, *ours, *address, _NO_BUILD_CHECK]

@@ -331,7 +331,7 @@ class Submitter:
             return None
         while spec.after and (before := awaited(spec, self._registry, self._cluster.name)):
             self._tell_wait(f"Waiting until job {before.id} is submitted.")
-            if self._is_unwanted(_WAIT_TOLD_S):
+            if self._is_unwanted():
                 return None
         self._tell_wait(None)
         return prepare(with_after(submission.job, self._registry)) if spec.after else submission
@@ -347,7 +347,7 @@ class Submitter:
                 environments.check_installed(installation, cluster)
                 break
             self._tell_wait(environments.told(installation, cluster))
-            if self._is_unwanted(_WAIT_TOLD_S, installation.id):
+            if self._is_unwanted(installation.id):
                 return False
         return True
 
@@ -357,7 +357,7 @@ class Submitter:
         if job.cancel_requested_s is None:
             self._registry.found(job, why=why)
 
-    def _is_unwanted(self, wait_s: float, other_id: str | None = None) -> bool:
+    def _is_unwanted(self, other_id: str | None = None) -> bool:
         """Wait, at most until the end of another job. Return whether the job was cancelled or the
         agent stops."""
 
@@ -368,7 +368,7 @@ class Submitter:
         def ended() -> bool:
             return other_id is not None and self._registry.job(other_id).state.final
 
-        self._registry.wait(lambda: cancelled() or ended(), wait_s)
+        self._registry.wait(lambda: cancelled() or ended(), _WAIT_TOLD_S)
         return cancelled() or self._stop.is_set() or self._registry.closed
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:

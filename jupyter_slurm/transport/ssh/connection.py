@@ -272,7 +272,7 @@ class SshConnection:
         return TransportError(problem.message, hint=problem.hint, detail=problem.detail)
 
     def _try(self, attempt: _RunningLogin) -> None:
-        self._become(ConnectionState.CONNECTING, self.problem)
+        self._become(ConnectionState.CONNECTING)
         try:
             attempt.new = self._chain.complete(self._asking(attempt), attempt.begun)
         except JupyterSlurmError as exc:
@@ -329,11 +329,11 @@ class SshConnection:
         def ask(prompt: Prompt) -> str:
             if attempt.cancelled:
                 raise TransportError("Disconnected.")
-            self._become(ConnectionState.ASKING, self.problem)
+            self._become(ConnectionState.ASKING)
             answer = attempt.ask(prompt)
             if attempt.cancelled:
                 raise TransportError("Disconnected.")
-            self._become(ConnectionState.CONNECTING, self.problem)
+            self._become(ConnectionState.CONNECTING)
             return answer
 
         return ask
@@ -459,9 +459,9 @@ class SshConnection:
         if changed:
             self._on_change()
 
-    def _become(self, state: ConnectionState, problem: Problem | None = None) -> None:
+    def _become(self, state: ConnectionState) -> None:
         with self._changed:
-            changed = self._set(state, problem)
+            changed = self._set(state, self.problem)
         if changed:
             self._on_change()
 
