@@ -42,7 +42,7 @@ BROUGHT_BY = {"ray": "ray[default]", "dask": "bokeh"}
 """The pip packages that contain an engine's dashboard."""
 
 
-class NoDashboard(Exception):  # noqa: N818 - the job continues
+class NoDashboard(Exception):  # the job continues
     """The dashboard is missing. The message gives the reason and a remedy."""
 
 
@@ -148,8 +148,8 @@ def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
     # Hide the GPUs: TensorFlow would allocate the memory of all of them.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     try:
-        from tensorboard import default, program  # noqa: PLC0415
-        from werkzeug import serving  # noqa: PLC0415
+        from tensorboard import default, program
+        from werkzeug import serving
 
         class Handler(serving.WSGIRequestHandler):  # type: ignore[misc,unused-ignore]
             protocol_version = "HTTP/1.1"  # several requests for each connection

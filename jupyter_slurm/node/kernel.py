@@ -381,7 +381,7 @@ def main(argv: "List[str]") -> int:
     server = KernelServer(task["socket"], float(task["idle_s"]))
     if not os.path.exists(os.path.join(argv[1], "dashboards.json")):
         return server.run()
-    import runner_dashboards  # noqa: PLC0415 - few jobs have any
+    import runner_dashboards  # few jobs have any
 
     end_dashboards = runner_dashboards.start(os.path.abspath(argv[1]), argv[2], [], print)
     exit_code = server.run()

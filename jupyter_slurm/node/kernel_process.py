@@ -103,7 +103,7 @@ class KernelProcess:
     """The ipykernel process. Each start has its own sockets."""
 
     def __init__(self) -> None:
-        import zmq  # noqa: PLC0415 - `missing` reports its absence first
+        import zmq  # `missing` reports its absence first
 
         self.zmq = zmq
         self.context = zmq.Context()

@@ -244,7 +244,7 @@ class Lab:
             raise Ended(128 + number, "ended by signal %d" % number)
 
     def make_activity(self) -> "lab_activity.Activity":
-        import lab_activity  # noqa: PLC0415 - slow, while JupyterLab starts
+        import lab_activity  # slow, while JupyterLab starts
 
         server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
         return lab_activity.Activity(
@@ -352,7 +352,7 @@ def token_of(key: bytes) -> str:
 
 def own_command() -> "Optional[List[str]]":
     """Return the command that starts the image's JupyterLab; None if the image has none."""
-    import importlib.util  # noqa: PLC0415 - slow
+    import importlib.util  # slow
 
     if importlib.util.find_spec("jupyterlab") is not None:
         return [sys.executable, "-m", "jupyterlab"]

@@ -52,7 +52,7 @@ class LaunchError(Exception):
     """The nodes cannot start. The message gives the reason and a remedy."""
 
 
-class Ended(Exception):  # noqa: N818 - the reason is reported already
+class Ended(Exception):  # the reason is reported already
     """The job ends before the user's code starts. The argument is the exit code."""
 
 

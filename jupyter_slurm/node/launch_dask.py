@@ -96,8 +96,8 @@ class Dask(launch_engine.Engine):
 
 
 async def scheduler(path: str, options: "Any") -> None:
-    import launch_dask_dashboard  # noqa: PLC0415
-    from distributed import Scheduler  # noqa: PLC0415 - not where the engine's programs are started
+    import launch_dask_dashboard
+    from distributed import Scheduler  # not where the engine's programs are started
 
     async with Scheduler(**options) as server:
         at = os.path.join(os.path.dirname(path), "dashboard")
@@ -108,7 +108,7 @@ async def scheduler(path: str, options: "Any") -> None:
 
 
 async def worker(options: "Any") -> None:
-    from distributed import Nanny  # noqa: PLC0415 - see `main`
+    from distributed import Nanny  # see `main`
 
     options["preload"] = [os.path.join(sys.path[0], "launch_dask_dashboard.py")]
     async with Nanny(**options) as server:
@@ -123,7 +123,7 @@ def main(argv: "Any") -> None:
     if argv[1] == "scheduler":
         asyncio.run(scheduler(path, options))  # novermin: Dask needs Python 3.7
         return
-    import distributed  # noqa: F401, PLC0415 - while the scheduler starts
+    import distributed  # noqa: F401 - while the scheduler starts
 
     while "scheduler_ip" not in options:
         if os.path.exists(path):

@@ -292,7 +292,7 @@ def end_with(file: "Any", program: Program) -> None:
         return
     try:
         if told is None and program.is_alone():
-            import launch_result  # noqa: PLC0415 - compiling it takes milliseconds
+            import launch_result  # compiling it takes milliseconds
 
             # Do this first, because Slurm's PMIx kills the step when an MPI rank ends early.
             launch_result.lose_first(program.job_dir, program.attempt, program.plan)

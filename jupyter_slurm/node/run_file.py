@@ -100,7 +100,7 @@ def _keep_lines(source: str, name: str) -> None:
 def _shell() -> "Any":
     """Return IPython's shell, or None."""
     try:
-        from IPython import get_ipython  # noqa: PLC0415 - most images have none
+        from IPython import get_ipython  # most images have none
     except ImportError:
         return None
     return get_ipython()
@@ -143,7 +143,7 @@ def _execute(tree: "Any", name: str, mode: str, space: "Space") -> "Any":
     code = compile(tree, name, mode, flags, True)
     value = eval(code, space)
     if code.co_flags & CO_COROUTINE:
-        import asyncio  # noqa: PLC0415 - few cells wait
+        import asyncio  # few cells wait
 
         if "_notebook_loop" not in space:
             space["_notebook_loop"] = asyncio.new_event_loop()

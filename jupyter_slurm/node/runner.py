@@ -380,7 +380,7 @@ def find_sha256() -> "Any":
     for module in ("_sha2", "_sha256"):  # Python 3.12; before it
         with contextlib.suppress(ImportError, AttributeError):
             return __import__(module).sha256
-    import hashlib  # noqa: PLC0415 - a Python that was built without
+    import hashlib  # a Python that was built without
 
     return hashlib.sha256
 
@@ -447,7 +447,7 @@ def supervise(
 def add_peak(result: "Dict[str, Any]", job_dir: str, attempt: str) -> None:
     """Raise the result's peak memory to the maximum that usage.py has measured on one node, because
     engines and other ranks are not children of this process."""
-    import glob  # noqa: PLC0415 - few jobs need it
+    import glob  # few jobs need it
 
     for path in glob.glob(os.path.join(glob.escape(job_dir), "usage.%s.*jsonl" % attempt)):
         with contextlib.suppress(OSError), open(path, "rb") as file:
@@ -502,7 +502,7 @@ def live_for_a_cell(
 ) -> int:
     """Run the cell in the forked process, and return the exit code. `task` is the index of a
     sweep's task."""
-    import runner_cell  # noqa: PLC0415 - only the child needs it
+    import runner_cell  # only the child needs it
 
     return runner_cell.run(job_dir, attempt, pipes, rank, task)
 
@@ -513,7 +513,7 @@ def start_dashboards(
     """Start the job's dashboards, if it has any. Return a function that ends them."""
     if not os.path.exists(os.path.join(job_dir, "dashboards.json")):
         return lambda: None
-    import runner_dashboards  # noqa: PLC0415 - few jobs have any
+    import runner_dashboards  # few jobs have any
 
     return runner_dashboards.start(job_dir, attempt, engine, tell)
 
@@ -536,7 +536,7 @@ def main(argv: "List[str]") -> int:
     exit_code = supervise(job_dir, attempt, child, output, rank, own_dir)
     end_dashboards()
     if argv[3:] == ["torchrun"] and exit_code and exit_code - 128 not in FORWARDED:
-        import runner_ranks  # noqa: PLC0415 - few jobs have any
+        import runner_ranks  # few jobs have any
 
         runner_ranks.end_torchrun()
     return exit_code

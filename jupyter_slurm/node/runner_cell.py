@@ -37,7 +37,7 @@ FUTURE_FLAGS = 0x1FF0000
 IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 
 
-class NoIPython(Exception):  # noqa: N818 - users see this name
+class NoIPython(Exception):  # users see this name
     """The cell needs IPython, which is not installed."""
 
 
@@ -106,7 +106,7 @@ class Cell:
         """Make this process a rank, unless `rank` is None."""
         if rank is None:
             return
-        import runner_ranks  # noqa: PLC0415 - few jobs have any
+        import runner_ranks  # few jobs have any
 
         self.rank = rank
         self.check_world = lambda: runner_ranks.check(job_dir, attempt, self.publisher)
@@ -161,7 +161,7 @@ class Cell:
         """Run the code objects in order, in one event loop if any of them awaits. Return the last
         value."""
         if any(code.co_flags & CO_COROUTINE for code in codes):
-            import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
+            import asyncio  # 40 ms, for cells that await
 
             run_async = self.run_async or asyncio.run  # novermin: AWAIT needs Python 3.8
             return run_async(self._await(codes))
@@ -182,7 +182,7 @@ class Cell:
         """Return whether the cell ends with a semicolon, which hides its value."""
         if ";" not in self.source:
             return False
-        import tokenize  # noqa: PLC0415 - 5 ms
+        import tokenize  # 5 ms
 
         skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
         tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
@@ -204,14 +204,14 @@ class Cell:
             lines = self.publisher.shell.render(type(error), error, trace)
             if lines:
                 return list(lines)
-        import traceback  # noqa: PLC0415 - for errors
+        import traceback  # for errors
 
         text = "".join(traceback.format_exception(type(error), error, trace))
         return text.rstrip("\n").split("\n")
 
     def trace(self, error: BaseException) -> "Any":
         """Return the error's traceback, starting at the cell's first frame."""
-        import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
+        import linecache  # noqa: F401 - fills the cache, by way of the finder
 
         driven = hide_ours(error)
         trace = error.__traceback__
@@ -263,7 +263,7 @@ def import_ipython() -> bool:
     """Import IPython, so that the finder sets up a shell. Return False if IPython is not
     installed."""
     try:
-        import IPython  # noqa: F401, PLC0415
+        import IPython  # noqa: F401
     except ImportError:
         return False
     return True
@@ -273,7 +273,7 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
     """Add hooks to the import of IPython, matplotlib and linecache."""
 
     def start_shell() -> None:
-        import runner_ipython  # noqa: PLC0415 - imports IPython
+        import runner_ipython  # imports IPython
 
         try:
             cell.publisher.shell = runner_ipython.start(cell.publisher, cell.module, cell.name)
@@ -307,7 +307,7 @@ def _read(path: str, names: "Optional[List[str]]") -> "Dict[str, Any]":
     """Return the variables `names` of the file (None for all); {} if the file does not exist."""
     if not os.path.exists(path):
         return {}
-    import runner_values  # noqa: PLC0415 - 5 ms
+    import runner_values  # 5 ms
 
     values, failed = runner_values.read(path, names)
     if failed:
@@ -338,7 +338,7 @@ def run_cell(
             # be other jobs.
             engine = os.environ.pop("JSLURM_ENGINE", None)
             if engine is not None:
-                import runner_engine  # noqa: PLC0415 - few jobs have one
+                import runner_engine  # few jobs have one
 
                 runner_engine.enter(engine, cell.namespace)
             load_inputs(job_dir, cell)
@@ -422,7 +422,7 @@ def _stored(task: "Dict[str, Any]", job_dir: str, attempt: str, cell: Cell) -> "
 def _store(
     task: "Dict[str, Any]", which: str, job_dir: str, file_name: str, cell: Cell
 ) -> "Dict[str, Any]":
-    import runner_values  # noqa: PLC0415 - 5 ms
+    import runner_values  # 5 ms
 
     own_dir = job_dir if cell.task is None else os.path.join(job_dir, "tasks", cell.task)
     names, path = task[which], os.path.join(own_dir, file_name)
@@ -432,7 +432,7 @@ def _store(
     told["failed"] = failed
     write = runner_values.write
     if task.get("out_format") == "data":
-        import runner_data  # noqa: PLC0415 - 20 ms
+        import runner_data  # 20 ms
 
         write = runner_data.write
     try:

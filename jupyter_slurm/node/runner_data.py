@@ -29,7 +29,7 @@ SAFE_ARROW = 15
 REMEDY = "Return numbers, texts, lists, dicts, NumPy arrays or frames"
 
 
-class NotData(Exception):  # noqa: N818 - it is raised and caught here
+class NotData(Exception):  # it is raised and caught here
     """A value is not data. The message names the value."""
 
 
@@ -138,7 +138,7 @@ def _table(value: "Any", kind: str) -> "Any":
 
 
 def _write_table(file: "Any", table: "Any") -> None:
-    import pyarrow  # noqa: PLC0415 - it is there already
+    import pyarrow  # it is there already
 
     with pyarrow.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
@@ -146,7 +146,7 @@ def _write_table(file: "Any", table: "Any") -> None:
 
 def _pyarrow() -> "Any":
     try:
-        import pyarrow  # noqa: PLC0415 - for frames
+        import pyarrow  # for frames
     except ImportError:
         pyarrow = None
     if pyarrow is None or int(pyarrow.__version__.partition(".")[0]) < SAFE_ARROW:
@@ -208,7 +208,7 @@ def _value(tree: "Any", archive: zipfile.ZipFile) -> "Any":
     if kind == "complex":
         return complex(*content)
     if kind in ("array", "scalar"):
-        import numpy  # noqa: PLC0415 - for arrays
+        import numpy  # for arrays
 
         if kind == "scalar":
             [found] = numpy.frombuffer(base64.b64decode(content[1]), str(content[0]))
@@ -224,7 +224,7 @@ def _frame(kind: str, data: bytes) -> "Any":
     if kind == "pyarrow.Table":
         return table
     if kind == "polars.DataFrame":
-        import polars  # noqa: PLC0415 - for its frames
+        import polars  # for its frames
 
         return polars.from_arrow(table)
     frame = table.to_pandas()

@@ -179,7 +179,7 @@ def _call(method: "Any") -> "Any":
     except NotImplementedError:
         return None
     except Exception:
-        import traceback  # noqa: PLC0415 - seldom
+        import traceback  # seldom
 
         traceback.print_exc()
         return None
@@ -189,7 +189,7 @@ def _figure_png(value: "Any") -> "Optional[bytes]":
     module = sys.modules.get("matplotlib.figure")
     if module is None or not isinstance(value, module.Figure):
         return None
-    import runner_figures  # noqa: PLC0415 - imports matplotlib
+    import runner_figures  # imports matplotlib
 
     return runner_figures.png(value)
 
@@ -204,7 +204,7 @@ def as_text(value: "Any") -> str:
         value = _first(value)
     text = _safe_repr(value)
     if len(text) > 79:
-        import pprint  # noqa: PLC0415 - only for what is long
+        import pprint  # only for what is long
 
         order = {"sort_dicts": False} if sys.version_info >= (3, 8) else {}
         text = pprint.pformat(value, width=79, **order)
@@ -255,7 +255,7 @@ def make_display(publisher: Publisher) -> "Callable[..., Any]":
     ) -> "Any":
         """Show values in the output of this cell."""
         if publisher.shell is not None:
-            import IPython.display as ipython  # noqa: PLC0415 - it is there already
+            import IPython.display as ipython  # it is there already
 
             return ipython.display(  # type: ignore[no-untyped-call,unused-ignore]
                 *values, display_id=display_id, raw=raw, clear=clear, **options

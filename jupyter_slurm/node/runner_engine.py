@@ -144,7 +144,7 @@ def watch(state: State) -> None:
 
 
 def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
-    import ray  # noqa: PLC0415 - while it starts on the nodes
+    import ray  # while it starts on the nodes
 
     told = state.wait()
     os.environ["RAY_ADDRESS"] = told["address"]
@@ -179,8 +179,8 @@ def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
 
 
 def connect_dask(state: State, world: "Dict[str, Any]") -> "Any":
-    import dask  # noqa: PLC0415 - while it starts on the nodes
-    import distributed  # noqa: PLC0415
+    import dask  # while it starts on the nodes
+    import distributed
 
     told = state.wait()
     os.environ["DASK_SCHEDULER_ADDRESS"] = told["address"]

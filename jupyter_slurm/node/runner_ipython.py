@@ -131,6 +131,6 @@ def start(
 
 
 def _figure_png(figure: "Any") -> bytes:
-    import runner_figures  # noqa: PLC0415 - imports matplotlib
+    import runner_figures  # imports matplotlib
 
     return runner_figures.png(figure)

@@ -119,7 +119,7 @@ def end_forked(
             if code and not isinstance(error.code, int):
                 print(error.code, file=sys.stderr)
         elif error is not None:
-            import traceback  # noqa: PLC0415 - for errors
+            import traceback  # for errors
 
             code, trace, hook = 1, trace_of(error), sys.excepthook
             hook = traceback.print_exception if hook is sys.__excepthook__ else hook

@@ -23,7 +23,7 @@ TOGETHER_S = 1.0
 SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}
 
 
-class WrongWorld(Exception):  # noqa: N818 - users see this name
+class WrongWorld(Exception):  # users see this name
     """The ranks have not found each other."""
 
 

@@ -34,7 +34,7 @@ MOST_WRITTEN_BYTES = 1 << 30
 PROTOCOL = min(5, pickle.HIGHEST_PROTOCOL)
 
 
-class Unreadable(Exception):  # noqa: N818 - it is raised and caught here
+class Unreadable(Exception):  # it is raised and caught here
     """The pickle cannot be read with this Python. The message gives the reason."""
 
 
@@ -203,8 +203,8 @@ def reason(error: Exception) -> str:
 
 def sign(path: str, key: bytes) -> str:
     """Return the HMAC-SHA256 of a file, in hexadecimal. Raises OSError."""
-    import hashlib  # noqa: PLC0415 - 5 ms, which a cell with inputs alone does not need
-    import hmac  # noqa: PLC0415
+    import hashlib  # 5 ms, which a cell with inputs alone does not need
+    import hmac
 
     signature = hmac.new(key, digestmod=hashlib.sha256)
     with open(path, "rb", 0) as file:

@@ -300,7 +300,7 @@ class Session:
             output.close()
             if self.poke.descriptor is not None:
                 os.close(self.poke.descriptor)
-            import session_worker  # noqa: PLC0415 - this process runs no cell
+            import session_worker  # this process runs no cell
 
             told = self.attempt, None if self.engine is None else self.rank
             return session_worker.live(self.folder, reading, pipes, *told)

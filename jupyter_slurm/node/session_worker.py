@@ -25,7 +25,7 @@ class EventLoop:
 
     def run(self, coroutine: "Any") -> "Any":
         """Run the coroutine, and return its value. An interrupt ends it, but not the loop."""
-        import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
+        import asyncio  # 40 ms, for cells that await
 
         if self.loop is None:
             self.loop = asyncio.new_event_loop()
@@ -38,13 +38,13 @@ class EventLoop:
 
     def close(self) -> None:
         if self.loop is not None:
-            import asyncio  # noqa: PLC0415 - it is there already
+            import asyncio  # it is there already
 
             self._end(asyncio.all_tasks(self.loop))  # novermin: cells await from Python 3.8 on
             self.loop.close()
 
     def _end(self, tasks: "Any") -> None:
-        import asyncio  # noqa: PLC0415 - it is there already
+        import asyncio  # it is there already
 
         left = [task for task in tasks if not task.done()]
         for task in left:
@@ -71,7 +71,7 @@ def live(
     runner_cell.make_main(cell)
     events = EventLoop()
     cell.run_async = events.run
-    import linecache  # noqa: F401, PLC0415 - so that it knows every cell
+    import linecache  # noqa: F401 - so that it knows every cell
 
     interrupts.install()
     with os.fdopen(orders, encoding="ascii") as lines:

@@ -130,7 +130,7 @@ def bare_sbatch(cluster: SlurmCluster, folder: Path) -> float:
 
 
 def with_submitit(folder: Path) -> float:
-    import submitit  # noqa: PLC0415 - needs Slurm at import
+    import submitit  # needs Slurm at import
 
     executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
     executor.update_parameters(timeout_min=5)

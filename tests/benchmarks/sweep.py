@@ -71,7 +71,7 @@ def with_map() -> None:
 
 
 def with_submitit(folder: Path) -> None:
-    import submitit  # noqa: PLC0415 - needs Slurm at import
+    import submitit  # needs Slurm at import
 
     executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
     executor.update_parameters(timeout_min=5)

@@ -32,7 +32,7 @@ def start(wanted: dict[str, Any]) -> dict[str, str]:
     """Start the cluster, with `accounting` if requested. Return its folder or the error."""
     lines = list(wanted.get("extra_conf", ()))
     if wanted.pop("accounting", False):
-        from tests.cluster.accounting import Accounting  # noqa: PLC0415 - few clusters need it
+        from tests.cluster.accounting import Accounting  # few clusters need it
 
         lines = [*Accounting.of(folder(wanted.get("name", "local"))).lines(), *lines]
     spec = LocalSpec(**wanted | {"extra_conf": tuple(lines)})

@@ -91,7 +91,7 @@ def test_held_call_is_cancelled_and_killed_call_raises(
     started = tmp_path / "started"
 
     def waiting() -> None:
-        import time  # noqa: PLC0415 - runs on the node
+        import time  # runs on the node
 
         started.touch()
         time.sleep(300)
@@ -144,7 +144,7 @@ def test_killed_agent_does_not_lose_or_repeat_calls(
     gate, log = tmp_path / "gate", tmp_path / "log"
 
     def passing(number: int) -> int:
-        import time  # noqa: PLC0415 - runs on the node
+        import time  # runs on the node
 
         with log.open("a") as file:
             file.write(f"{number}\n")
@@ -219,7 +219,7 @@ def test_ended_session_is_replaced(slurm_cluster: SlurmCluster, tmp_path: Path) 
         return os.environ["SLURM_JOB_ID"]
 
     def waiting() -> None:
-        import time  # noqa: PLC0415 - runs on the node
+        import time  # runs on the node
 
         (tmp_path / "started").touch()
         time.sleep(300)

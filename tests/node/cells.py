@@ -40,7 +40,7 @@ FULL = (sys.executable, "-u")
 def _matplotlib_folder() -> str:
     """Return the folder with this machine's font cache. Without it, a cell first builds the cache,
     and prints a message if that takes more than 5 s."""
-    from matplotlib import font_manager, get_cachedir  # noqa: PLC0415 - takes a second
+    from matplotlib import font_manager, get_cachedir  # takes a second
 
     assert font_manager.fontManager.ttflist
     return get_cachedir()

@@ -26,14 +26,14 @@ def _node_folder() -> Any:
 
 @pytest.fixture(scope="module")
 def steps() -> Any:
-    import launch_step  # noqa: PLC0415
+    import launch_step
 
     return launch_step
 
 
 @pytest.fixture(scope="module")
 def results() -> Any:
-    import launch_result  # noqa: PLC0415
+    import launch_result
 
     return launch_result
 

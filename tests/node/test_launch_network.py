@@ -39,7 +39,7 @@ def test_engine_ports_are_free_and_outside_the_local_range() -> None:
 @pytest.fixture(scope="module")
 def network() -> Iterator[Any]:
     sys.path.insert(0, str(NODE))
-    import launch_network  # noqa: PLC0415
+    import launch_network
 
     yield launch_network
     sys.path.remove(str(NODE))
@@ -48,7 +48,7 @@ def network() -> Iterator[Any]:
 @pytest.fixture
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any) -> Any:
     """Yield a launcher of job 7 on n1 that waits for its nodes."""
-    import launch  # noqa: PLC0415 - `network` has made it importable
+    import launch  # `network` has made it importable
 
     (tmp_path / "key").write_bytes(b"0" * 64)
     plan = dict.fromkeys(("is_ranked", "mpi", "by_task", "interface", "step"))
@@ -76,7 +76,7 @@ def test_common_message_of_many_nodes_is_printed_once(
     network: Any,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    import launch_step  # noqa: PLC0415 - `network` has made it importable
+    import launch_step  # `network` has made it importable
 
     lines = ("jupyter-slurm: no engine", "of the code", "jupyter-slurm: no engine", "of the code")
     srun = tmp_path / "srun"
@@ -95,7 +95,7 @@ def test_launcher_accepts_a_node_of_the_job(
     listening: Any, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The launcher acknowledges the end of the node's program, and announces its own."""
-    import launch  # noqa: PLC0415 - `network` has made it importable
+    import launch  # `network` has made it importable
 
     hello = {"index": 0, "name": "n1", "step_id": "0", "reached": "127.0.0.1"}
     hello |= {"address": "127.0.0.1", "cpus": 2, "gpus": 0, "machine": "m"}
@@ -126,7 +126,7 @@ def test_grace_period_of_the_other_ranks_includes_the_time_of_scancel(
     listening: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """scancel waits for the lost node."""
-    import launch  # noqa: PLC0415 - `network` has made it importable
+    import launch  # `network` has made it importable
 
     called_s: list[float] = []
     monkeypatch.setattr(subprocess, "call", lambda *_, **__: called_s.append(monotonic()))

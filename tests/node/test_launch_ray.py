@@ -16,7 +16,7 @@ def test_ray_notices_a_silent_node_early_unless_the_user_sets_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(NODE))
-    import launch_ray  # noqa: PLC0415
+    import launch_ray
 
     node: Any = SimpleNamespace(folder=str(tmp_path), index=0, secret=lambda _: "s")
     assert launch_ray.Ray(node).environment()[CHECKS] == "3"

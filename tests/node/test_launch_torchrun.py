@@ -21,7 +21,7 @@ def words(
 ) -> list[str]:
     """Return torchrun's arguments. `known` lists the options of this release."""
     monkeypatch.syspath_prepend(str(NODE))
-    import launch_torchrun  # noqa: PLC0415
+    import launch_torchrun
 
     run = SimpleNamespace(parse_args=lambda _: SimpleNamespace(**known))
     plan = {"max_restarts": max_restarts}

@@ -168,7 +168,7 @@ def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[obje
     """Yield an object of a package that is installed only on this side."""
     module(tmp_path / "here", "3.1.1", "a, b")
     monkeypatch.syspath_prepend(str(tmp_path / "here"))
-    import frames_k3j9  # type: ignore[import-not-found] # noqa: PLC0415
+    import frames_k3j9  # type: ignore[import-not-found]
 
     yield frames_k3j9.Frame(1, 2)
     del sys.modules["frames_k3j9"]

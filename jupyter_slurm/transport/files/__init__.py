@@ -198,14 +198,14 @@ def _sides_of_push(
 ) -> _Sides:
     path = absolute(transport, remote)
     here = os.fsencode(local.expanduser())
-    if os.path.isdir(here):  # noqa: PTH112 (bytes)
+    if os.path.isdir(here):
         wanted = scan(here, Exclusion(exclude))
         names = _few([name for name in wanted.entries if b"/" not in name])
         there = _list(transport, path, names, known=len(wanted.entries))
         if there.top not in (None, "folder"):
             raise RequestError(f"{remote} is a file on the cluster, but {local} is a folder.")
         return _Sides(path, there.entries, wanted, here)
-    if not os.path.exists(here):  # noqa: PTH110 (bytes)
+    if not os.path.exists(here):
         raise NotFoundError(f"Found no {local} on this machine.")
     name = here.rpartition(b"/")[2]
     there = _list(transport, path, [name])
@@ -214,7 +214,7 @@ def _sides_of_push(
         path, last = posixpath.split(path)
         name = os.fsencode(last)
         entries = {name: there.entries[b""]} if there.top else {}
-    info = os.stat(here)  # noqa: PTH116 (bytes)
+    info = os.stat(here)
     wanted = Listing("file", {name: entry_of(info, here)})
     return _Sides(path, entries, wanted, {name: os.path.realpath(here)})
 
@@ -239,11 +239,11 @@ def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -
     path = absolute(transport, remote)
     listing = _list(transport, path, (), since)
     here = os.fsencode(local.expanduser())
-    is_folder = os.path.isdir(here)  # noqa: PTH112 (bytes)
+    is_folder = os.path.isdir(here)
     if listing.top is None:
         raise NotFoundError(f"Found no {remote} on the cluster.")
     if listing.top == "folder":
-        if not is_folder and os.path.exists(here):  # noqa: PTH110 (bytes)
+        if not is_folder and os.path.exists(here):
             raise RequestError(f"{local} is a file, but {remote} is a folder.")
         return _Sides(path, listing.entries, listing, here)
     path, last = posixpath.split(path)
@@ -297,7 +297,7 @@ def _bring(
     _plan(progress, what, outcome)
     if not (what.files or what.links or what.folders):
         return {}
-    os.makedirs(root, exist_ok=True)  # noqa: PTH103 (bytes)
+    os.makedirs(root, exist_ok=True)
     target = DownloadFolder(root)
     download = Download(
         transport, sides.root, target, lambda name: names.get(name, name), outcome, progress, stop

@@ -77,7 +77,7 @@ class DownloadFolder:
         self._folders.clear()
         for name in (STATE + b"/parts", STATE):
             with suppress(OSError):  # parts of incomplete files
-                os.rmdir(self.root + b"/" + name)  # noqa: PTH106 (bytes)
+                os.rmdir(self.root + b"/" + name)
 
     def state(self, name: bytes = b"") -> bytes:
         """Return the path of our own folder, or of its subfolder `name`. Create the folder if
@@ -88,7 +88,7 @@ class DownloadFolder:
 
     def place(self, arrived: bytes, name: bytes, entry: ManifestEntry) -> None:
         """Move the complete file `arrived` to `name`. Raises OSError."""
-        os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
+        os.chmod(arrived, (entry.mode & 0o777) | 0o600)
         os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
         with self._lock:
             folder, _, last = name.rpartition(b"/")
@@ -284,7 +284,7 @@ class Download:
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
         with suppress(OSError):
             begun = self._target.root + b"/%b/parts/%b/data" % (STATE, key_of(name, entry).encode())
-            free_bytes += os.stat(begun).st_blocks * 512  # noqa: PTH116 (bytes)
+            free_bytes += os.stat(begun).st_blocks * 512
         if entry.size_bytes <= free_bytes:
             return True
         self._outcome.failed[name] = (

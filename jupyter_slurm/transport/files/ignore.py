@@ -62,7 +62,7 @@ class Exclusion:
         """Read the .gitignore of `folder` (b"" for the top) at `path`."""
         file = path + b"/" + _FILE
         try:
-            with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
+            with open(file, encoding="utf-8", errors="surrogateescape") as lines:
                 patterns = Patterns(lines.read().splitlines(), os.fsdecode(file))
         except OSError:
             return

@@ -100,7 +100,7 @@ def scan(root: bytes, exclusion: Exclusion) -> Listing:
 
 def entry_of(info: os.stat_result, path: bytes) -> ManifestEntry:
     kind = _KINDS.get(stat.S_IFMT(info.st_mode), "other")
-    link = os.readlink(path) if kind == "link" else b""  # noqa: PTH115 (bytes)
+    link = os.readlink(path) if kind == "link" else b""
     return ManifestEntry(kind, info.st_mode & 0o777, info.st_size, info.st_mtime_ns, link)
 
 

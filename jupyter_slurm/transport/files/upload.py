@@ -388,7 +388,7 @@ class Upload:
         """Yield the content of a part; end early if the file has changed, so that the part is
         discarded."""
         try:
-            with open(self.path(part.name), "rb", buffering=0) as file:  # noqa: PTH123 (bytes)
+            with open(self.path(part.name), "rb", buffering=0) as file:
                 for at in range(part.offset, part.end, MIB):
                     size = min(MIB, part.end - at)
                     yield FilePart(file, at, size)
@@ -442,7 +442,7 @@ class Upload:
 
     def _unchanged(self, name: bytes, entry: ManifestEntry) -> bool:
         try:
-            still = is_still(os.stat(self.path(name)), entry)  # noqa: PTH116 (bytes)
+            still = is_still(os.stat(self.path(name)), entry)
         except OSError:
             still = False
         if not still:
