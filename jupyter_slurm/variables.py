@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.formatting import joined

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 
 PATIENCE_S = 60
 SLEEPS = "sh -c \"echo sle''eps; exec sleep 1000\""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-import pandas  # type: ignore[import-untyped]
+import pandas
 import pytest
 
 from jupyter_slurm import sweep

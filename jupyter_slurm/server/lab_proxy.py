@@ -13,7 +13,7 @@ from urllib.parse import unquote_plus
 import msgspec
 from jupyter_core.utils import ensure_async
 from jupyter_server.base.handlers import JupyterHandler
-from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[import-untyped]
+from jupyter_server_proxy.handlers import LocalProxyHandler
 from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.server.access import Guarded

@@ -52,7 +52,7 @@ class Table:
 
     def to_pandas(self) -> Any:
         """Return a DataFrame of text. Raise ImportError if pandas is not installed."""
-        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
+        import pandas as pd  # noqa: PLC0415
 
         return pd.DataFrame(self.rows, columns=list(self.columns))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
-import ipywidgets  # type: ignore[import-untyped]
+import ipywidgets
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, Route, expect
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 import pytest
 
 SHELLS = {"bash": ["--norc", "-i"], "zsh": ["-f", "-i"]}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 import psutil
 import pytest
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from random import randrange
 from typing import Any
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from tests.cluster.dressed_slurm import Shape, start_slurm

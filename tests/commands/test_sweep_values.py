@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pandas  # type: ignore[import-untyped]
+import pandas
 import pytest
 
 from jupyter_slurm.commands.sweep_values import parameters

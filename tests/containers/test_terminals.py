@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 import pytest
 
 from jupyter_slurm.commands.shell import ANY_SHELL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-import jupyter_kernel_test  # type: ignore[import-untyped]
+import jupyter_kernel_test
 
 from tests.kernel.conftest import Home
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 
 from tests.on_terminal import SLEEPS, answered, prompted
 from tests.ssh.laptop import PATIENCE_S, Laptop

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 SCREENSHOTS = Path(__file__).with_name("screenshots")

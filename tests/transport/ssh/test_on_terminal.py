@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-import pexpect  # type: ignore[import-untyped]
+import pexpect
 import pytest
 
 from jupyter_slurm.errors import ConfigError
