@@ -7,52 +7,33 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
+from tests.cluster.plugin import SlurmCluster
 from tests.jobs.test_hostile import MIB, hostile, literal
-from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.magics.kernel import LOAD, Kernel, running_kernel
+from tests.magics.test_real import agent_environment, ok
 
 
 @pytest.fixture(scope="module")
-def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
+def kernel(
+    slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernel]:
     """Yield a kernel in a folder and a notebook with hostile names, with its own agent."""
-    # Not in pytest's folder, since a socket's path must be short.
-    home = Path(tempfile.mkdtemp(prefix="hostile-"))
+    home = tmp_path_factory.mktemp("hostile")
     folder, notebook = (home / name for name in hostile(2, "notebook", without="\0/"))
     folder.mkdir()
-    env = {
-        **slurm_cluster.env,
-        **jupyter_homes(home),
-        "JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"],
-        "IPYTHONDIR": str(home / "ipython"),
-        "PYTHONPATH": str(ROOT),
-        "JPY_SESSION_NAME": f"{folder}/{notebook.name}.ipynb",
-    }
-    for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF"):
-        env.pop(name, None)
-    with running_kernel(env, folder) as it:
-        assert it.run(LOAD).content["status"] == "ok"
-        yield it
-    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
-    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
-    shutil.rmtree(home)
+    with agent_environment(slurm_cluster) as env:
+        env["JPY_SESSION_NAME"] = f"{folder}/{notebook.name}.ipynb"
+        with running_kernel(env, folder) as it:
+            ok(it.run(LOAD))
+            yield it
 
 
 LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028"
 """Characters that end the line of a magic in IPython (str.splitlines)."""
-
-
-def ok(reply: Reply) -> Reply:
-    assert reply.content["status"] == "ok", reply.content
-    return reply
 
 
 def given_back(kernel: Kernel, expression: str) -> object:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.image import ch_image_with
-from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
-from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.cluster.plugin import SlurmCluster
+from tests.magics.kernel import LOAD, Kernel, running_kernel
+from tests.magics.test_real import agent_environment, ok
 from tests.ssh.profile import write_profile
 
 _DOCKERFILE = "FROM {base}\nRUN mkdir -p /opt && echo {word} >/opt/made\n"
@@ -30,38 +27,21 @@ def notebook(
     # Debian's Python comes first, since ch-image does not run in the tests' own.
     setup = f"export PATH={shlex.quote(str(program.parent))}:/usr/bin:/bin:$PATH"
     recipe = _DOCKERFILE.replace("{base}", "lean:1")
-    # Not in pytest's folder, since a socket's path must be short.
-    home = Path(tempfile.mkdtemp(prefix="images-"))
     write_profile(
-        home / "config",
+        tmp_path / "config",
         slurm_cluster.name,
         {
             **tomllib.loads(slurm_cluster.profile_path.read_text(encoding="utf-8")),
             "runtime": "charliecloud",
             "setup": setup,
-            "image_dir": str(home / "images"),
+            "image_dir": str(tmp_path / "images"),
         },
     )
-    env = {
-        **slurm_cluster.env,
-        **jupyter_homes(home),
-        "IPYTHONDIR": str(home / "ipython"),
-        "PYTHONPATH": str(ROOT),
-        "JPY_SESSION_NAME": f"{home}/n.ipynb",
-    }
-    for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF"):
-        env.pop(name, None)
-    with running_kernel(env, home) as kernel:
-        ok(kernel.run(LOAD))
-        yield kernel, recipe
-    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
-    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
-    shutil.rmtree(home)
-
-
-def ok(reply: Reply) -> Reply:
-    assert reply.content["status"] == "ok", reply.content
-    return reply
+    with agent_environment(slurm_cluster, JUPYTER_CONFIG_DIR=str(tmp_path / "config")) as env:
+        env["JPY_SESSION_NAME"] = f"{tmp_path}/n.ipynb"
+        with running_kernel(env, tmp_path) as kernel:
+            ok(kernel.run(LOAD))
+            yield kernel, recipe
 
 
 def test_image_is_built_once_and_runs_the_next_cell(
