@@ -92,6 +92,17 @@ def against_others(
         "bare sbatch": lambda: bare_sbatch(cluster, folder),
         "submitit": lambda: with_submitit(folder / "submitit"),
     }
+    taken = alternated(ways, rounds)
+    ours, floor, theirs = (median(values) for values in taken.values())
+    rows = [
+        Row("cell -> result", ours, "bare sbatch, file poll at 5 ms", floor, 1.25),
+        Row("cell -> result", ours, "submitit", theirs, 0.7),
+    ]
+    return rows, [(name, f"{spread(values)} s") for name, values in taken.items()]
+
+
+def alternated(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Run each candidate once, and then alternately. Return the seconds of each."""
     for once in ways.values():
         once()
     taken: dict[str, list[float]] = {name: [] for name in ways}
@@ -99,12 +110,7 @@ def against_others(
         for name, way in ways.items():
             wait_for_phase(turn / rounds)
             taken[name].append(way())
-    ours, floor, theirs = (median(values) for values in taken.values())
-    rows = [
-        Row("cell -> result", ours, "bare sbatch, file poll at 5 ms", floor, 1.25),
-        Row("cell -> result", ours, "submitit", theirs, 0.7),
-    ]
-    return rows, [(name, f"{spread(values)} s") for name, values in taken.items()]
+    return taken
 
 
 def wait_for_phase(fraction: float) -> None:

@@ -22,7 +22,7 @@ from statistics import median
 from IPython.core.interactiveshell import InteractiveShell
 
 import jupyter_slurm as js
-from tests.benchmarks.cell import ground, run_cell, shell_with_magics, wait_for_phase
+from tests.benchmarks.cell import alternated, ground, run_cell, shell_with_magics
 from tests.benchmarks.rounds import seconds
 from tests.benchmarks.table import HEAD, Row, show, spread
 
@@ -54,14 +54,7 @@ def measured(shell: InteractiveShell, folder: Path, rounds: int) -> dict[str, li
         "%%slurm --sweep": lambda: run_cell(shell, CELL),
         "submitit, map_array": partial(seconds, lambda: with_submitit(folder / "submitit")),
     }
-    for once in ways.values():
-        once()
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(rounds):
-        for name, way in ways.items():
-            wait_for_phase(turn / rounds)
-            taken[name].append(way())
-    return taken
+    return alternated(ways, rounds)
 
 
 def with_map() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.wire import Job, JobKind, JobState
+from tests.cluster import docker_images
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
@@ -74,13 +73,7 @@ def failed(job: Job, sentence: str, advice: str) -> None:
 @pytest.fixture
 def shell_only(tmp_path: Path) -> Path:
     """Make a folder image with only /bin/sh."""
-    folder = tmp_path / "small"
-    linked = subprocess.run(["ldd", "/bin/dash"], stdout=subprocess.PIPE, text=True, check=True)
-    for path in re.findall(r"(/\S+) \(", linked.stdout):
-        (folder / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder / path[1:])
-    (folder / "bin").mkdir()
-    shutil.copy("/bin/dash", folder / "bin" / "sh")
+    folder = docker_images.shell_only(tmp_path / "small")
     for name in ("dev", "etc", "home", "proc", "root", "sys", "tmp", "var/tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for name in ("passwd", "group"):

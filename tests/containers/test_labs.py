@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.wire import Job, JobKind, JobState, LabStep
+from jupyter_slurm.wire import JobKind, JobState
 from tests.containers import test_cells
 from tests.containers.test_cells import Ground
+from tests.jobs.access.test_labs import ready
 from tests.lab_visitor import LabVisitor
-from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 120.0
 _INSIDE = "/mnt/jupyter"
@@ -37,23 +37,11 @@ def with_jupyterlab(ground: Ground) -> dict[str, Any]:
     return {"env": env, "mounts": () if seen == there else (f"{there}:{seen}",)}
 
 
-def ready(ground: Ground, job: Job) -> Job:
-    site = ground.site
-
-    def is_ready() -> bool:
-        now = site.service.job(job.id)
-        assert not now.state.final, (now.why, site.text(job.id))
-        return now.lab is not None and now.lab.step is LabStep.READY
-
-    wait_until(is_ready, _PATIENCE_S)
-    return site.service.job(job.id)
-
-
 @pytest.mark.parametrize("ground", ["charliecloud", "docker"], indirect=True)
 def test_lab_runs_a_notebook_in_the_image_and_leaves_nothing(ground: Ground) -> None:
     site = ground.site
     asked = ground.job_spec("", kind=JobKind.LAB, **with_jupyterlab(ground))
-    job = ready(ground, site.service.submit(asked))
+    job = ready(site, site.service.submit(asked))
     one = LabVisitor.of(job)
     assert one.log_in(site.service.lab_entry(job.id)).status_code == 302
     printed = one.run(one.start_kernel(), "import os; print(os.getuid(), os.environ['HOME'])")

@@ -20,6 +20,7 @@ from traitlets.config import Config
 
 from jupyter_slurm.magics import extension
 from jupyter_slurm.magics.state import MagicsState
+from jupyter_slurm.views.table import Table
 
 
 @dataclass
@@ -85,6 +86,11 @@ class Shell:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             outcome = self.ip.run_cell(cell)
         return Ran(outcome, out.getvalue(), err.getvalue(), publisher.shown)
+
+    def table(self, line: str) -> Table:
+        shown = self.run(line).outcome.result
+        assert isinstance(shown, Table)
+        return shown
 
 
 def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[Shell]:

@@ -12,7 +12,6 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText
-from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import (
     CommandOutput,
     LabSpec,
@@ -26,16 +25,10 @@ def start(shell: Shell, api: FakeApi, code: str = "linger()") -> str:
     return api.jobs()[0].id
 
 
-def table(shell: Shell, line: str) -> Table:
-    shown = shell.run(line).outcome.result
-    assert isinstance(shown, Table)
-    return shown
-
-
 def test_jobs_command_lists_our_jobs_and_marks_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
-    (row,) = table(shell, "%slurm jobs").rows
+    (row,) = shell.table("%slurm jobs").rows
     assert row["ID"] == job_id
     assert "done" in row["State"]
     assert row["Note"] == "not fetched"
@@ -113,9 +106,9 @@ def test_logs_command_limits_output_in_the_notebook(shell: Shell, api: FakeApi) 
 
 
 def test_queue_info_clusters_and_doctor_commands_show_the_cluster(shell: Shell) -> None:
-    assert table(shell, "%slurm queue").rows[0]["Note"] == "It waits for free nodes."
-    assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
-    assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
+    assert shell.table("%slurm queue").rows[0]["Note"] == "It waits for free nodes."
+    assert shell.table("%slurm info").rows[0]["Partition"] == "gpu (default)"
+    assert shell.table("%slurm clusters").rows[0]["Cluster"] == "fake (default)"
     assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n    Request one.\n"
     for line in ("%slurm doctor other", "%slurm doctor --cluster other"):
         assert shell.run(line).out.startswith("✔ other answers.\n")

@@ -23,7 +23,6 @@ from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.follow import Detached
 from jupyter_slurm.magics.queue_widget import QueueWidget
 from jupyter_slurm.magics.transfer import Stopped
-from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import (
     Job,
     JobSpec,
@@ -58,12 +57,6 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Types:
         return prompts
 
     return types
-
-
-def table(shell: Shell, line: str) -> Table:
-    shown = shell.run(line).outcome.result
-    assert isinstance(shown, Table)
-    return shown
 
 
 # --- logins -----------------------------------------------------------------------------------
@@ -161,7 +154,7 @@ def test_login_prompts_and_shows_the_route(shell: Shell, api: FakeApi, types: Ty
     ran = shell.run("%slurm login")
     assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n"
     assert shell.run("%slurm logout").error is None
-    far, here = table(shell, "%slurm connections").rows
+    far, here = shell.table("%slurm connections").rows
     assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
     assert here["State"] == "local"
 
@@ -333,7 +326,7 @@ def test_tunnel_forwards_to_the_login_node_a_host_or_a_job(shell: Shell, api: Fa
         ("::1", 80, None, None, 0),
         ("localhost", 8888, None, job.id, 0),
     ]
-    rows = table(shell, "%slurm tunnels").rows
+    rows = shell.table("%slurm tunnels").rows
     assert [row["ID"] for row in rows] == ["t1", "t2", "t3", "t4"]
     assert shell.run("%slurm tunnel --close t1").out == "Tunnel t1 is closed.\n"
     assert len(api.tunnels()) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,14 @@ from tests.server.served import Served, environment, memory_agent, running_serve
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def home() -> Iterator[Path]:
+    with short_home() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def served(home: Path) -> Iterator[Served]:
     """A server with a token, a password, and an agent in memory."""
-    with short_home() as home:
-        env = environment(home)
-        with memory_agent(env), running_server(env, home) as started:
-            yield started
+    env = environment(home)
+    with memory_agent(env), running_server(env, home) as started:
+        yield started

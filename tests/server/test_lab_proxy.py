@@ -28,7 +28,6 @@ from tests.server.served import (
     environment,
     memory_agent,
     running_server,
-    short_home,
 )
 from tests.server.test_access import DASHBOARD_PROXY, FOREIGN, LAB_PROXY
 
@@ -135,12 +134,6 @@ def far_server() -> Iterator[Far]:
     [(loop, end)] = loops
     loop.call_soon_threadsafe(end.set)
     thread.join(60)
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    with short_home() as folder:
-        yield folder
 
 
 @pytest.fixture(scope="module")

@@ -23,18 +23,11 @@ from tests.server.served import (
     environment,
     query,
     running_server,
-    short_home,
 )
 from tests.ssh.waiting import wait_until
 
 _POLL_S = 1.0
 """The interval between calls of squeue in the local cluster's profile."""
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    with short_home() as folder:
-        yield folder
 
 
 def environment_on(slurm_cluster: SlurmCluster, home: Path) -> dict[str, str]:

@@ -22,7 +22,6 @@ from tests.server.served import (
     environment,
     memory_agent,
     running_server,
-    short_home,
 )
 
 
@@ -53,12 +52,6 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 Serve = Callable[[str], Served]
 WAYS = ("tls", "socket", "base")
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    with short_home() as folder:
-        yield folder
 
 
 @pytest.fixture(scope="module")

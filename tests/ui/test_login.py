@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import MakeGateway
 from tests.ssh.profile import write_profile
 from tests.ui import apart
-from tests.ui.lab import Lab, Notebook, at_rest
+from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import fits, look
+from tests.ui.side import open_sidebar
 
 cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 
 Open = Callable[[Sequence[str]], Notebook]
-
-
-def sidebar_of(page: Page, lab: Lab) -> Locator:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    at_rest(page)
-    page.get_by_role("tab", name="Slurm").click()
-    return page.get_by_role("region", name="Slurm")
 
 
 def test_host_key_password_and_code_are_prompted_in_dialogs(
@@ -39,7 +33,7 @@ def test_host_key_password_and_code_are_prompted_in_dialogs(
     lines = ("StrictHostKeyChecking ask", f"UserKnownHostsFile {tmp_path / 'known_hosts'}")
     lab.ssh_config.write_text(sshd.stanza("gate", *lines))
     write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "gate", {"host": "gate"})
-    sidebar = sidebar_of(page, lab)
+    sidebar = open_sidebar(page, lab)
     sidebar.get_by_role("button", name="Connect gate", exact=True).click()
     dialog = page.get_by_role("dialog")
     expect(dialog.locator("code")).to_contain_text("SHA256:")

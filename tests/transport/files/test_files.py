@@ -541,11 +541,9 @@ def test_growing_file_is_pulled_again_or_reported(
     assert tree(tmp_path / "target") == tree(tmp_path / "source")
 
 
-def test_unreadable_file_is_reported_and_others_arrive(
-    far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "source" / "a")
-    write(tmp_path / "source" / "d" / "secret")
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make files named `secret` unreadable, also for root."""
     real_open = os.open
 
     def refuse(path: object, *rest: object, **more: object) -> int:
@@ -554,6 +552,12 @@ def test_unreadable_file_is_reported_and_others_arrive(
         return real_open(path, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", refuse)
+
+
+@pytest.mark.usefixtures("refusing")
+def test_unreadable_file_is_reported_and_others_arrive(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a")
+    write(tmp_path / "source" / "d" / "secret")
     outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
     assert outcome.failed == {b"d/secret": "Cannot read it: Permission denied."}
     assert set(tree(tmp_path / "target")) == {b"a", b"d"}
@@ -701,19 +705,10 @@ def test_mirror_equals_the_folder(far: Watched, tmp_path: Path) -> None:
     assert tree(target) == tree(source)
 
 
-def test_follow_up_command_runs_only_after_a_complete_push(
-    far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("refusing")
+def test_follow_up_command_runs_only_after_a_complete_push(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "a")
     write(tmp_path / "source" / "secret")
-    real_open = os.open
-
-    def refuse(path: object, *rest: object, **more: object) -> int:
-        if os.fsencode(path).endswith(b"secret"):  # type: ignore[arg-type]
-            raise PermissionError(13, "Permission denied")
-        return real_open(path, *rest, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "open", refuse)
     outcome = mirrored(far, tmp_path / "source", tmp_path / "t", "touch", str(tmp_path / "ran"))
     assert set(outcome.failed) == {b"secret"}
     assert not (tmp_path / "ran").exists()
