@@ -1,5 +1,4 @@
-"""Records of the submissions of sixty jobs: every kind of job with every container tool, and
-staged.
+"""Records of submissions: every kind of job with every container tool, and staged.
 
 `submitted/` has a text for each job: sbatch's command line, a digest of each file, and the program
 that `--dry-run` shows. A change that should not affect jobs does not change these texts. To see how
