@@ -43,13 +43,19 @@ def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
+    rows = ask_rows(cluster, slurm_id)
+    return [row for row in rows if is_same(record, row) or is_requeued(record, row)]
+
+
+def ask_rows(cluster: SlurmCluster, slurm_id: str) -> list[ControlRow]:
+    """Return the controller's rows of this ID; [] if Slurm has forgotten it. Raises as
+    `ask_jobs`."""
     try:
-        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
+        return scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
     except CommandError as exc:
         if isinstance(exc, ControllerError) or not scontrol.is_unknown_job(exc.detail or ""):
             raise
         return []
-    return [row for row in rows if is_same(record, row) or is_requeued(record, row)]
 
 
 def note_outputs(

@@ -16,7 +16,6 @@ from jupyter_slurm.errors import (
     FileAccessError,
     NotAFileError,
     NotFoundError,
-    SignatureError,
     TransportError,
 )
 from jupyter_slurm.formatting import visible
@@ -35,8 +34,8 @@ from jupyter_slurm.jobs.outcome.result import (
     RunnerResult,
     exit_of,
     parse_exit,
-    parse_result,
     parse_started,
+    readable_result,
 )
 from jupyter_slurm.jobs.outcome.verdict import (
     Evidence,
@@ -173,7 +172,7 @@ class Ending:
         exit_bytes, started_bytes, result_bytes, *told = found[: len(facts)]
         log, slurm_out = found[len(facts) :] or (None, None)
         started = parse_started(started_bytes) if started_bytes else None
-        result = self._result(result_bytes)
+        result = readable_result(result_bytes, self._registry.store.key(self._job))
         exit_file = parse_exit(exit_bytes) if exit_bytes else None
         if exit_file is None and result is not None and job.session is not None:
             exit_file = exit_of(result)  # the session is about to write it
@@ -217,15 +216,6 @@ class Ending:
             return self._cluster.transport.read(*span)
         except NotAFileError:
             return None
-
-    def _result(self, data: bytes | None) -> RunnerResult | None:
-        key = self._registry.store.key(self._job)
-        if not data or key is None:
-            return None
-        try:
-            return parse_result(data, key)
-        except (SignatureError, ValueError):
-            return None  # judged without it; `result` raises
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
         """Return the session's end if it ended this cell. Return None for another cause, or for a

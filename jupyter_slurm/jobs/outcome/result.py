@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -121,6 +122,15 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
     except (ValueError, RecursionError) as exc:
         said = brief(visible(str(exc)))
         raise MalformedError("The result in the job's folder is incomplete.", detail=said) from exc
+
+
+def readable_result(data: bytes | None, key: bytes | None) -> RunnerResult | None:
+    """Return the result; None if it is missing or invalid. A job is then judged without it."""
+    if not data or key is None:
+        return None
+    with suppress(SignatureError, MalformedError):
+        return parse_result(data, key)
+    return None
 
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:

@@ -18,18 +18,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from jupyter_slurm.errors import (
-    CommandError,
-    ControllerError,
-    FileAccessError,
-    MalformedError,
-    SignatureError,
-)
+from jupyter_slurm.errors import CommandError, ControllerError, FileAccessError
 from jupyter_slurm.formatting import counted
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds.kind import SUCCEEDED
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome.allocation import ask_rows
 from jupyter_slurm.jobs.outcome.array_tasks import (
     by_task,
     is_end,
@@ -42,8 +37,8 @@ from jupyter_slurm.jobs.outcome.result import (
     RunnerResult,
     StartedFile,
     parse_exit,
-    parse_result,
     parse_started,
+    readable_result,
 )
 from jupyter_slurm.jobs.outcome.verdict import (
     Cause,
@@ -280,7 +275,7 @@ class SweepTable:
                     attempt,
                     parse_started(started) if started else None,
                     parse_exit(ended) if ended else None,
-                    _result(result, key),
+                    readable_result(result, key),
                 ),
             )
 
@@ -405,15 +400,9 @@ class SweepTable:
         return found
 
     def _by_controller(self, array: TaskArray, slurm_id: str) -> dict[int, _Row]:
-        try:
-            rows = scontrol.parse_jobs(self._cluster.ask(scontrol.job_argv(slurm_id)))
-        except CommandError as exc:
-            if isinstance(exc, ControllerError) or not scontrol.is_unknown_job(exc.detail or ""):
-                raise
-            return {}
         return {
             task: _row_of(row)
-            for row in rows
+            for row in ask_rows(self._cluster, slurm_id)
             if bears_id(array.token, row)
             for task in self._tasks_of(array, row.array_task_id)
         }
@@ -619,14 +608,6 @@ def _slurm_verdict(row: _Row) -> SlurmVerdict:
         cancelled_by=row.cancelled_by,
         nodelist=row.nodelist,
     )
-
-
-def _result(data: bytes | None, key: bytes) -> RunnerResult | None:
-    if not data:
-        return None
-    with suppress(SignatureError, MalformedError, ValueError):  # judge without it
-        return parse_result(data, key)
-    return None
 
 
 def _failures(ends: Mapping[int, TaskEnd]) -> tuple[SweepFailure, ...]:
