@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.wire import AgentStatus
+from tests.benchmarks.rounds import alternating
 from tests.benchmarks.table import HEAD, Row, show, spread
 from tests.cluster.plugin import SlurmCluster, running_cluster
 
@@ -92,25 +93,13 @@ def against_others(
         "bare sbatch": lambda: bare_sbatch(cluster, folder),
         "submitit": lambda: with_submitit(folder / "submitit"),
     }
-    taken = alternated(ways, rounds)
+    taken = alternating(ways, rounds, wait_for_phase)
     ours, floor, theirs = (median(values) for values in taken.values())
     rows = [
         Row("cell -> result", ours, "bare sbatch, file poll at 5 ms", floor, 1.25),
         Row("cell -> result", ours, "submitit", theirs, 0.7),
     ]
     return rows, [(name, f"{spread(values)} s") for name, values in taken.items()]
-
-
-def alternated(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Run each candidate once, and then alternately. Return the seconds of each."""
-    for once in ways.values():
-        once()
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(rounds):
-        for name, way in ways.items():
-            wait_for_phase(turn / rounds)
-            taken[name].append(way())
-    return taken
 
 
 def wait_for_phase(fraction: float) -> None:

@@ -22,8 +22,8 @@ from statistics import median
 from IPython.core.interactiveshell import InteractiveShell
 
 import jupyter_slurm as js
-from tests.benchmarks.cell import alternated, ground, run_cell, shell_with_magics
-from tests.benchmarks.rounds import seconds
+from tests.benchmarks.cell import ground, run_cell, shell_with_magics, wait_for_phase
+from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.table import HEAD, Row, show, spread
 
 TARGET = 0.5
@@ -54,7 +54,7 @@ def measured(shell: InteractiveShell, folder: Path, rounds: int) -> dict[str, li
         "%%slurm --sweep": lambda: run_cell(shell, CELL),
         "submitit, map_array": partial(seconds, lambda: with_submitit(folder / "submitit")),
     }
-    return alternated(ways, rounds)
+    return alternating(ways, rounds, wait_for_phase)
 
 
 def with_map() -> None:
