@@ -7,7 +7,7 @@ import type { Message } from '@lumino/messaging';
 import { createContext, createElement, useContext, type JSX } from 'react';
 import type { ISlurmModel } from './tokens';
 
-export const SeenContext = createContext(true);
+const SeenContext = createContext(true);
 
 /** Return whether the widget is visible. If it is not, watch nothing and run no clock. */
 export function useSeen(): boolean {

@@ -78,6 +78,6 @@ export function textOf(chunk: LogChunk): string {
 }
 
 /** The last lines with colours, as a terminal shows them. */
-export function lastLines(text: string): string {
+function lastLines(text: string): string {
   return asTerminal(text).slice(-CHARACTERS).split('\n').slice(-LINES).join('\n');
 }

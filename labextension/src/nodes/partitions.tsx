@@ -77,7 +77,7 @@ function FreeGpus({ partition }: FreeGpusProps): JSX.Element {
 }
 
 /** The limits of a job, and the users who may submit. */
-export function canHave(one: Partition): string {
+function canHave(one: Partition): string {
   const most = one.max_nodes ?? one.nodes;
   return dotted([
     trans._n('%1 node', 'up to %1 nodes', most),

@@ -164,6 +164,6 @@ function whyWord({ state, reason, why }: Row): string {
 }
 
 /** Seconds since the start; null if the job is not running. */
-export function elapsedS(row: Row, nowS: number): number | null {
+function elapsedS(row: Row, nowS: number): number | null {
   return row.started_s == null ? null : Math.max(0, (row.ended_s ?? nowS) - row.started_s);
 }

@@ -102,7 +102,7 @@ export function targetOf({ cluster, id, slurm_id, name, state }: Row): Target {
 /**
  * Return the tasks of an array that have left the queue. If there are many, return the first ones.
  */
-export function endedTasks(array: Row): ListedJob[] {
+function endedTasks(array: Row): ListedJob[] {
   const { cluster, name, slurm_id: slurmId, id } = array;
   const ended = tasksOf({ tasks: array.tasks ?? {} }).filter(([, state]) => isFinal(state));
   return ended.map(([index, state]) => ({

@@ -14,7 +14,7 @@ export interface Sentence {
 export type Place = Field | 'code';
 
 /** Return the option's field, `more` if the option lacks a field, or null without an option. */
-export function fieldOf(option: string | null): Place | null {
+function fieldOf(option: string | null): Place | null {
   if (option === null || option === 'code') {
     return option;
   }

@@ -62,7 +62,7 @@ export function NoCluster({ removed, model, commands }: NoClusterProps): JSX.Ele
 }
 
 /** Buttons that connect to a cluster, or start a cluster. */
-export function WaysToCluster({ model, commands }: Props): JSX.Element {
+function WaysToCluster({ model, commands }: Props): JSX.Element {
   const [{ busy, step, problem }, start] = useStart(model);
   return (
     <>
