@@ -82,7 +82,7 @@ class Docker:
         `options`: the engine's own options."""
         self.name = name
         self.programs = (name,)
-        """The programs to look for. `jobs/cluster/probe.py` finds `sudo-docker` if this user can
+        """The programs to look for. `jobs/cluster/doctor.py` finds `sudo-docker` if this user can
         use Docker only through sudo."""
         self.has_mpi = limits is not DOCKER_LIMITS
         """False for Docker, because its containers are children of its daemon, not of the step."""
