@@ -39,7 +39,6 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "start": "%S",
         "end": "%e",
         "submit": "%V",
-        "elapsed": "%M",
         "limit": "%l",
         "priority": "%Q",
         "dependency": "%E",
@@ -49,9 +48,7 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _NAMES: Final = tuple(_FIELDS)
-_ID, _ELAPSED, _STATE, _ARRAY, _USER = map(
-    _NAMES.index, ("slurm_id", "elapsed", "state", "array_job_id", "user")
-)
+_ID, _STATE, _ARRAY, _USER = map(_NAMES.index, ("slurm_id", "state", "array_job_id", "user"))
 
 
 class QueueRow(NamedTuple):
@@ -75,7 +72,6 @@ class QueueRow(NamedTuple):
     start_s: float | None
     end_s: float | None
     submit_s: float | None
-    elapsed_s: float | None
     limit_s: float | None
     priority: int | None
     dependency: str | None
@@ -99,9 +95,8 @@ class RawRow(NamedTuple):
     """The ID that sbatch returned; see `QueueRow.whole_id`."""
     state: str
     user: str
-    elapsed: str
     text: str
-    """All other fields, which may change over time."""
+    """All fields."""
 
 
 def mine_argv(user: str) -> list[str]:
@@ -131,15 +126,12 @@ def split(output: str | bytes) -> list[RawRow]:
 
 
 def _raw(values: list[str]) -> RawRow:
-    elapsed = values[_ELAPSED]
-    values[_ELAPSED] = ""
     het_id, is_part, _ = values[_ID].partition("+")
     return RawRow(
         slurm_id=values[_ID],
         whole_id=het_id if is_part else values[_ARRAY],
         state=values[_STATE],
         user=values[_USER],
-        elapsed=elapsed,
         text=FIELD_END.join(values),
     )
 
@@ -163,7 +155,6 @@ def read(row: RawRow) -> QueueRow:
         start_s=parse_epoch(field["start"]),
         end_s=parse_epoch(field["end"]),
         submit_s=parse_epoch(field["submit"]),
-        elapsed_s=parse_duration_s(row.elapsed),
         limit_s=parse_duration_s(field["limit"]),
         priority=optional_int(field["priority"]),
         dependency=optional(field["dependency"]),

@@ -87,7 +87,6 @@ def record(at: int, *, changed: bool) -> str:
         "S": "N/A" if waits else now,
         "e": "N/A",
         "V": now,
-        "M": "0:00" if waits else "1:02:03",
         "L": "1:00:00",
         "l": "2:00:00",
         "Q": str(4_000_000_000 - at * 13 % 1_000_000),

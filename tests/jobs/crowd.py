@@ -8,20 +8,19 @@ _NOW_S = 1_795_200_000
 _REASONS = ("Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "BeginTime")
 
 
-def listed(count: int, *, user: str = "", seconds_later: int = 0, changed: int = 0) -> bytes:
-    """Return `count` jobs of a hundred users, or of a single user. Half of the jobs run.
-    `seconds_later` advances their elapsed time, and the first `changed` have another priority."""
+def listed(count: int, *, user: str = "", changed: int = 0) -> bytes:
+    """Return `count` jobs of a hundred users, or of a single user. Half of the jobs run. The first
+    `changed` have another priority."""
     rows = (
-        _row(number, user or f"user{number % 100}", seconds_later, bump=number < changed)
+        _row(number, user or f"user{number % 100}", bump=number < changed)
         for number in range(count)
     )
     return "\n".join(rows).encode()
 
 
-def _row(number: int, user: str, later_s: int, *, bump: bool) -> str:
+def _row(number: int, user: str, *, bump: bool) -> str:
     runs = number % 2 == 0
     slurm_id = str(1_000_000 + number)
-    ran_s = 600 + number % 3600 + later_s
     fields = [
         slurm_id,
         slurm_id,
@@ -37,7 +36,6 @@ def _row(number: int, user: str, later_s: int, *, bump: bool) -> str:
         str(_NOW_S - number % 3600) if runs else "N/A",
         str(_NOW_S + 86400 - number % 3600) if runs else "N/A",
         str(_NOW_S - 7200),
-        f"{ran_s // 3600}:{ran_s // 60 % 60:02d}:{ran_s % 60:02d}" if runs else "0:00",
         "1-00:00:00",
         str(4_294_000_000 - number + (1_000_000 if bump else 0)),
         "(null)",

@@ -18,7 +18,6 @@ def test_running_gpu_job_is_parsed(release: str) -> None:
     assert (row.state, row.reason, row.partition) == ("RUNNING", "None", "gpu")
     assert (row.node_count, row.nodelist) == (1, "node2")
     assert (row.limit_s, row.array_job_id, row.array_task_id) == (3600, None, None)
-    assert row.elapsed_s is not None
     assert row.start_s is not None
     assert row.end_s == row.start_s + 3600
     assert row.gres is not None

@@ -75,12 +75,6 @@ def test_new_changed_and_removed_rows_are_reported_once() -> None:
     assert told.by([]) == ([], ["1", "2"])
 
 
-def test_passing_time_is_not_a_change() -> None:
-    told = Told()
-    assert told.by(squeue.split(listed(2))) == (["1000000", "1000001"], [])
-    assert told.by(squeue.split(listed(2, seconds_later=30))) == ([], [])
-
-
 def test_ended_job_of_another_user_is_removed() -> None:
     told = Told("me")
     told.by(numbered("1", "2"))
