@@ -59,26 +59,16 @@ class ControlRow:
     are replaced, including those that only slurmstepd replaces."""
 
     slurm_id: str
-    array_job_id: str | None
     array_task_id: str | None
     name: str
-    user: str
     state: str
-    reason: str
-    dependency: str | None
     requeues: int
     exit_code: int | None
     exit_signal: int | None
-    elapsed_s: float | None
     limit_s: float | None
     submit_s: float | None
-    start_s: float | None
     end_s: float | None
-    partition: str
-    account: str | None
-    qos: str | None
     nodelist: str | None
-    node_count: int | None
     cpus: int | None
     tres: Mapping[str, float]
     stdout: str | None
@@ -195,32 +185,19 @@ def _pairs(key: re.Pattern[str], text: str) -> dict[str, str]:
 
 
 def _row(fields: Mapping[str, str]) -> ControlRow:
-    def value(key: str) -> str | None:
-        return optional(fields.get(key, ""))
-
     code, signal = parse_exit(fields.get("ExitCode", "")) or (None, None)
     return ControlRow(
         slurm_id=fields["JobId"],
-        array_job_id=value("ArrayJobId"),
-        array_task_id=value("ArrayTaskId"),
+        array_task_id=optional(fields.get("ArrayTaskId", "")),
         name=fields.get("JobName", ""),
-        user=fields.get("UserId", "").partition("(")[0],
         state=parse_state(fields.get("JobState", "")),
-        reason=fields.get("Reason", "None"),
-        dependency=value("Dependency"),
         requeues=optional_int(fields.get("Restarts", "")) or 0,
         exit_code=code,
         exit_signal=signal,
-        elapsed_s=parse_duration_s(fields.get("RunTime", "")),
         limit_s=parse_duration_s(fields.get("TimeLimit", "")),
         submit_s=parse_epoch(fields.get("SubmitTime", "")),
-        start_s=parse_epoch(fields.get("StartTime", "")),
         end_s=parse_epoch(fields.get("EndTime", "")),
-        partition=fields.get("Partition", ""),
-        account=value("Account"),
-        qos=value("QOS"),
-        nodelist=value("NodeList"),
-        node_count=_first_int(fields.get("NumNodes", "")),
+        nodelist=optional(fields.get("NodeList", "")),
         cpus=_first_int(fields.get("NumCPUs", "")),
         tres=MappingProxyType(parse_tres(fields.get("AllocTRES") or fields.get("TRES", ""))),
         stdout=_filled(fields, "StdOut"),
