@@ -14,7 +14,6 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "step_id": "JobID",
         "tasks": "NTasks",
         "average_cpu": "AveCPU",
-        "max_rss": "MaxRSS",
         "average_rss": "AveRSS",
     }
 )
@@ -24,12 +23,11 @@ _SEPARATOR: Final = "|"
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """A running step (`123.batch`). None means not sampled yet. `max_rss_mib` is the maximum so
-    far, `average_rss_mib` a task's current mean (tested with 22.05).
+    """A running step (`123.batch`). None means not sampled yet. `average_rss_mib` is a task's
+    current mean (tested with 22.05).
     """
 
     step_id: str
-    max_rss_mib: float | None
     average_rss_mib: float | None
     average_cpu_s: float | None
     tasks: int | None
@@ -41,18 +39,17 @@ def argv(slurm_id: str) -> list[str]:
 
 
 def parse(output: str | bytes) -> list[StepUsage]:
-    """Parse the steps of argv; the last column may be missing."""
+    """Parse the steps of argv."""
     steps: list[StepUsage] = []
     for line in lines(output):
         values = line.split(_SEPARATOR)
-        if len(values) not in (len(_FIELDS) - 1, len(_FIELDS)):
+        if len(values) != len(_FIELDS):
             continue
-        field = dict(zip(_FIELDS, values, strict=False))
+        field = dict(zip(_FIELDS, values, strict=True))
         steps.append(
             StepUsage(
                 step_id=field["step_id"],
-                max_rss_mib=_memory_mib(field["max_rss"]),
-                average_rss_mib=_memory_mib(field.get("average_rss", "")),
+                average_rss_mib=_memory_mib(field["average_rss"]),
                 average_cpu_s=parse_duration_s(field["average_cpu"]),
                 tasks=optional_int(field["tasks"]),
             )
