@@ -15,15 +15,13 @@ from typing import Final, NamedTuple
 class Explanation:
     """A reason in plain words: `sentence` is the fact, `advice` the remedy.
 
-    `never_starts`: the job cannot start unchanged, so offer to cancel it. `known`: False if the
-    sentence is only Slurm's own text. `code`: Slurm's word, or the stable name of a diagnosis.
-    `suggested`: only the job's own output suggests it.
+    `known`: False if the sentence is only Slurm's own text. `code`: Slurm's word, or the stable
+    name of a diagnosis. `suggested`: only the job's own output suggests it.
     """
 
     code: str
     sentence: str
     advice: str
-    never_starts: bool = False
     known: bool = True
     suggested: bool = False
 
@@ -34,7 +32,6 @@ class _Meaning(NamedTuple):
 
     sentence: str
     advice: str
-    never_starts: bool = False
 
 
 _WAIT: Final = "Wait; it starts automatically."
@@ -57,7 +54,7 @@ _NODE_OUT: Final = _Meaning(
     "Wait, or submit it again without --nodelist.",
 )
 _RESERVATION_GONE: Final = _Meaning(
-    "Its reservation was deleted or has ended.", "Submit it again without --reservation.", True
+    "Its reservation was deleted or has ended.", "Submit it again without --reservation."
 )
 _HELD_AGAIN: Final = _Meaning(
     "Slurm put it back into the queue and holds it.",
@@ -83,7 +80,6 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "DependencyNeverSatisfied": _Meaning(
         "It will never start: the job that it waits for{dependency} did not end as needed.",
         "Cancel it, and submit it again without that dependency.",
-        True,
     ),
     "BeginTime": _Meaning(
         "Its start time is in the future (about two minutes after a requeue).",
@@ -96,7 +92,6 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "JobHoldMaxRequeue": _Meaning(
         "It was put back into the queue too many times and is now held.",
         "Find the cause in its output or on its node, then submit it again.",
-        True,
     ),
     # Slurm 22.05 and earlier also use this for a job killed by a signal; later versions use
     # RaisedSignal.
@@ -109,7 +104,6 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "Its time limit is longer than the partition{partition} allows.",
         "Submit it again with a shorter --time, or to another partition; `sinfo -o '%P %l'` shows "
         "their limits.",
-        True,
     ),
     "PartitionNodeLimit": _Meaning(
         "The partition{partition} cannot give this number of nodes now.",
@@ -127,7 +121,6 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "No node of the cluster has what it asks for.",
         "Ask for another --constraint or GPU type, or for less memory per node; "
         "`sinfo -o '%P %f %G %m'` shows what nodes have.",
-        True,
     ),
     "Constraints": _Meaning(
         "No node that is up now has what it asks for.",
@@ -144,35 +137,30 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "Your account has reached a limit of resources.", _WAIT_FOR_JOBS
     ),
     "AssociationTimeLimit": _Meaning(
-        "Its time limit is longer than your account allows.", _SHORTER, True
+        "Its time limit is longer than your account allows.", _SHORTER
     ),
     "QOSJobLimit": _Meaning("The QOS{qos} has reached its limit of jobs.", _WAIT_FOR_JOBS),
     "QOSResourceLimit": _Meaning("The QOS{qos} has reached a limit of resources.", _WAIT_FOR_JOBS),
-    "QOSTimeLimit": _Meaning("Its time limit is longer than the QOS{qos} allows.", _SHORTER, True),
+    "QOSTimeLimit": _Meaning("Its time limit is longer than the QOS{qos} allows.", _SHORTER),
     "MaxMemPerLimit": _Meaning(
         "It asks for more memory per CPU or node than one job may have.",
         "Submit it again with a smaller --mem.",
-        True,
     ),
     "AccountNotAllowed": _Meaning(
         "The account{account} may not use the partition{partition}.",
         "Submit it with another --account or to another partition.",
-        True,
     ),
     "QOSNotAllowed": _Meaning(
         "The QOS{qos} may not be used by this account or in the partition{partition}.",
         f"Submit it with another --qos; {_YOURS}",
-        True,
     ),
     "InvalidAccount": _Meaning(
         "Its account does not exist or is no longer yours.",
         f"Submit it with another --account; {_YOURS}",
-        True,
     ),
     "InvalidQOS": _Meaning(
         "Its QOS does not exist or is no longer yours.",
         f"Submit it with another --qos; {_YOURS}",
-        True,
     ),
     "AccountingPolicy": _Meaning(
         "The site's accounting policy prevents it from starting.",
@@ -190,7 +178,6 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "DeadLine": _Meaning(
         "It can no longer end before its --deadline.",
         "Submit it again with a later --deadline or a shorter --time.",
-        True,
     ),
     "FedJobLock": _Meaning("Another cluster of the federation is about to start it.", _WAIT),
     "SchedDefer": _Meaning("The scheduler starts jobs only in its regular cycles.", _WAIT),
@@ -305,7 +292,6 @@ def explain(
             text or "None",
             found.sentence.format_map(words),
             found.advice.format_map(words),
-            found.never_starts,
         )
     if match := _EXIT_SIGNAL.match(text):
         return Explanation(text, f"Terminated by signal {match[1]}.", _LOOK)
@@ -336,18 +322,15 @@ def _limit(match: re.Match[str]) -> _Meaning:
         return _Meaning(
             f"It asks for less {thing} than {owner} requires.",
             "Submit it again and ask for more, or use another --qos.",
-            never_starts=True,
         )
     if scope == "Grp" and (unit == "Minutes" or resource == "wall"):
         return _Meaning(
             f"The budget of {owner} ({thing} over time) is used up.",
             "Ask the project's manager for more, or use another --account.",
-            never_starts=True,
         )
     if scope == "Max" and unit in ("PerJob", "PerNode", "MinutesPerJob"):
         return _Meaning(
             f"It asks for more {thing} than {owner} allows per job.",
             "Submit it again with fewer resources or a shorter --time, or use another --qos.",
-            never_starts=True,
         )
     return _Meaning(f"The limit of {owner} on {thing} is used up.", _WAIT_FOR_JOBS)

@@ -19,26 +19,6 @@ def test_every_reason_has_a_message_and_advice(code: str) -> None:
         assert "{" not in str(text)
 
 
-NEVER = (
-    "DependencyNeverSatisfied PartitionTimeLimit BadConstraints InvalidAccount InvalidQOS"
-    " AccountNotAllowed QOSNotAllowed DeadLine ReservationDeleted QOSMaxWallDurationPerJobLimit"
-    " AssocMaxWallDurationPerJobLimit QOSMaxCpuPerJobLimit QOSMaxGRESPerJob AssocMaxMemPerNode"
-    " AssocGrpCPUMinutesLimit QOSGrpGRESMinutes QOSTimeLimit MaxMemPerLimit QOSMinGRES"
-).split()
-WAITS = (
-    "None Priority Resources Dependency BeginTime Licenses QOSMaxGRESPerUser QOSGrpCpuLimit"
-    " QOSMaxJobsPerUserLimit AssocMaxSubmitJobLimit JobArrayTaskLimit ReqNodeNotAvail"
-    " AssocGrpCPURunMinutesLimit MaxCpuRunMinsPerUser MaxGRESPerAccount PartitionDown JobHeldUser"
-).split()
-
-
-@pytest.mark.parametrize(
-    ("code", "never"), [*((code, True) for code in NEVER), *((code, False) for code in WAITS)]
-)
-def test_reasons_of_jobs_that_never_start_are_marked(code: str, never: bool) -> None:
-    assert explain(code).never_starts is never
-
-
 @pytest.mark.parametrize(
     ("text", "other"),
     [
