@@ -18,6 +18,7 @@ import textwrap
 import time
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import cast
@@ -131,10 +132,8 @@ def measured(
             api = connect()
             try:
                 ways: dict[str, Callable[[], float]] = {
-                    "ours": lambda api=api, engine=engine: ours(api, root, engine),  # type: ignore[misc]
-                    "by hand": lambda engine=engine, python=python: by_hand(  # type: ignore[misc]
-                        cluster, folder, engine, python
-                    ),
+                    "ours": partial(ours, api, root, engine),
+                    "by hand": partial(by_hand, cluster, engine, python),
                 }
                 taken = alternating(ways, rounds)
                 if in_venv:
@@ -168,7 +167,7 @@ def ours(api: AgentClient, root: Path, engine: str) -> float:
     return last(ready) - (root / job.id / "started.0.json").stat().st_mtime
 
 
-def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> float:
+def by_hand(cluster: SlurmCluster, engine: str, python: str) -> float:
     """Return the seconds of a script that starts the engine without jupyter-slurm."""
     here = Path(tempfile.mkdtemp(prefix="b", dir="/tmp"))
     ready = here / "ready"

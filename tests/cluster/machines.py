@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import stat
 import subprocess
 import tempfile
@@ -99,16 +98,6 @@ class Node:
 
     def slurmd(self) -> psutil.Process:
         return next(one for one in self.machine.processes(0) if name_of(one) == "slurmd")
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Stop the node's slurmd during the context."""
-        daemon = self.slurmd()
-        daemon.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            daemon.send_signal(signal.SIGCONT)
 
     @contextmanager
     def without_power(self, keeper: Keeper) -> Iterator[None]:

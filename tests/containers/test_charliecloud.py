@@ -6,7 +6,6 @@ from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.errors import RequestError
 
 CHARLIECLOUD = runtime_named("charliecloud")
-BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a+1")
 
 
 def test_squash_image_has_a_process_id_file_for_signals() -> None:

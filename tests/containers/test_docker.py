@@ -15,7 +15,6 @@ import pytest
 from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.errors import RequestError
 
-BOX = Box(job_dir="/jobs/abc", image="nvcr.io/nvidia/pytorch:22.11-py3")
 ENGINE = """#!/usr/bin/python3
 import json, os, sys
 words = sys.argv[1:]

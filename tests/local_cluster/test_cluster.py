@@ -71,10 +71,6 @@ def wait_for_state(where: LocalStatus, job_id: str, wanted: str) -> None:
     wait_until(lambda: slurm(where, *ask) == wanted)
 
 
-def pids(where: LocalStatus) -> list[int | None]:
-    return [daemon.pid for daemon in where.daemons]
-
-
 def test_up_starts_a_cluster_that_runs_jobs(home: Path) -> None:
     said: list[str] = []
     made = up(LocalSpec(nodes=2, gpus=8, cpus=4, memory_mib=2048), said.append)
