@@ -142,7 +142,6 @@ class FarSide:
             local_port=local_port or 40_000 + len(self._tunnels),
             route="relay" if job_id else "direct",
             job_id=job_id,
-            opened_s=time.time(),
         )
         self._tunnels[tunnel.id] = tunnel
         return tunnel

@@ -89,7 +89,6 @@ class Forward:
         self._patience_s = patience_s
         self._listeners = _listeners(local_port)
         self.local_port: int = self._listeners[0].getsockname()[1]
-        self.opened_s = time.time()
         self.problem: Problem | None = None
         """The reason why the latest connection failed, or None."""
         self._lock = threading.Lock()

@@ -88,7 +88,6 @@ class Tunnel(Struct, frozen=True, kw_only=True):
     """`direct` connects from the login node, `relay` through a relay in the job's allocation or on
     the login node."""
     job_id: str | None = None
-    opened_s: float
     connections: int = 0
     """The number of open connections."""
     problem: Problem | None = None

@@ -1479,7 +1479,6 @@ export interface Tunnel {
   local_port: number;
   route: 'direct' | 'relay';
   job_id: string | null;
-  opened_s: number;
   connections: number;
   problem: Problem | null;
 }

@@ -322,7 +322,6 @@ class Tunnels:
             local_port=one.forward.local_port,
             route=one.route,
             job_id=target.job_id,
-            opened_s=one.forward.opened_s,
             connections=one.forward.connections,
             problem=self._problem_of(target.job_id) or one.forward.problem,
         )
