@@ -8,9 +8,9 @@ import fcntl
 import os
 import socket
 import time
-from contextlib import suppress
 from pathlib import Path
 
+from jupyter_slurm.agent.place import is_listening
 from jupyter_slurm.errors import AgentError
 
 _BACKLOG = 1024  # the system caps it at net.core.somaxconn
@@ -77,7 +77,7 @@ def take(path: Path, wait_s: float) -> InstanceLock | None:
             os.write(fd, f"{os.getpid()}\n".encode())
             return InstanceLock(path, fd)
         os.close(fd)
-        if _answers(path):
+        if is_listening(path):
             return None
         if time.monotonic() > give_up_s:
             pid = _lock_path(path).read_text().strip()
@@ -111,14 +111,6 @@ def _locked(fd: int, path: Path) -> bool:
         ) from exc
     # The file may have been removed since it was opened.
     return _identity(_lock_path(path)) == _fd_identity(fd)
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
-        probe.settimeout(1.0)
-        probe.connect(os.fspath(path))
-        return True
-    return False
 
 
 def _lock_path(path: Path) -> Path:

@@ -34,10 +34,11 @@ def _is_here(path: Path) -> bool:
     folder = path.parent
     if not folder.is_dir():
         return False
-    return places.is_of_this_host(folder) or _is_listening(path)
+    return places.is_of_this_host(folder) or is_listening(path)
 
 
-def _is_listening(path: Path) -> bool:
+def is_listening(path: Path) -> bool:
+    """Return whether a process listens at this socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:

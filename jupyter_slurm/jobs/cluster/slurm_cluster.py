@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.cluster.environment_script import PROBE, Toolchain, pars
 from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
 from jupyter_slurm.jobs.submission.script import ScriptPlan, render_enter
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.slurm import scontrol, srun
+from jupyter_slurm.slurm import scancel, scontrol, srun
 from jupyter_slurm.slurm.fields import SLURM_ENV, optional_int, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
@@ -195,6 +195,14 @@ class SlurmCluster:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
         except TimedOutError as exc:
             raise _silent(self.name, argv, str(exc)) from exc
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        """Cancel these jobs, except those that have already ended. Raises as `ask` does."""
+        try:
+            self.ask(scancel.cancel_argv(ids))
+        except CommandError as exc:
+            if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
+                raise
 
     def ask(self, argv: Sequence[str]) -> bytes:
         """Return the command's output. Raise ControllerError if Slurm does not answer, CommandError

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from jupyter_slurm.errors import CommandError, ControllerError, FileAccessError
+from jupyter_slurm.errors import CommandError, FileAccessError
 from jupyter_slurm.formatting import counted
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -51,7 +51,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
 from jupyter_slurm.jobs.records.registry import JobRegistry, TaskArray
 from jupyter_slurm.jobs.submission.dependencies import unmet
 from jupyter_slurm.jobs.watching.queue_rows import bears_id, is_of_array, waits_for
-from jupyter_slurm.slurm import sacct, scancel, scontrol
+from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.transport import Span, limits
@@ -527,11 +527,10 @@ class SweepTable:
         if not arrays:
             return
         try:
-            self._cluster.ask(scancel.cancel_argv(arrays))
-        except CommandError as exc:
-            if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
-                self._registry.change(self._id, stopped_s=None)  # the next listing retries
-                raise
+            self._cluster.cancel(arrays)
+        except CommandError:
+            self._registry.change(self._id, stopped_s=None)  # the next listing retries
+            raise
 
     # --- answers ---
 

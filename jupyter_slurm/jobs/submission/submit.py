@@ -44,7 +44,7 @@ from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
-from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
+from jupyter_slurm.slurm import sacct, sbatch, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import CellSpec, JobSpec, JobState, SweepSpec, TransferState
@@ -486,12 +486,8 @@ class Submitter:
     def _cancel(self, slurm_id: str) -> None:
         """Send a cancellation that was requested before the job had an ID. After a ControllerError,
         the next step looks up the same ID and retries."""
-        try:
-            if ask_jobs(self._cluster, self._registry.record(self._id)):
-                self._cluster.ask(scancel.cancel_argv([slurm_id]))
-        except CommandError as exc:
-            if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
-                raise
+        if ask_jobs(self._cluster, self._registry.record(self._id)):
+            self._cluster.cancel([slurm_id])
 
     def _reject(self, error: JupyterSlurmError) -> bool:
         with self._registry.lock():

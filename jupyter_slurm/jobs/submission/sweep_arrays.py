@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from jupyter_slurm.errors import CommandError, ControllerError, JupyterSlurmError, RequestError
+from jupyter_slurm.errors import ControllerError, JupyterSlurmError, RequestError
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.records.registry import Record, TaskArray
 from jupyter_slurm.jobs.submission.options import array_option, comment_token, slurm_name
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter, sbatch_words
-from jupyter_slurm.slurm import options, sbatch, scancel
+from jupyter_slurm.slurm import options, sbatch
 from jupyter_slurm.slurm.rejections import is_dependency_problem, is_submit_limit
 from jupyter_slurm.slurm.units import (
     format_array,
@@ -323,13 +323,8 @@ class SweepSubmitter(Submitter):
     def _cancel_sent(self) -> None:
         """Cancel arrays that were submitted during a cancellation. Raises ControllerError."""
         arrays = live_arrays(self._record)
-        if not (self._is_cancelled() and arrays) or self._sweep.state.final:
-            return
-        try:
-            self._cluster.ask(scancel.cancel_argv(arrays))
-        except CommandError as exc:
-            if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
-                raise
+        if self._is_cancelled() and arrays and not self._sweep.state.final:
+            self._cluster.cancel(arrays)
 
     def _reject(self, error: JupyterSlurmError) -> bool:
         if self._sweep.slurm_id is None:

@@ -62,7 +62,11 @@ class Sweep:
 
     def restarted(self) -> SweepTable:
         cluster = SimpleNamespace(
-            name="c", profile=self.profile, transport=LocalTransport(), ask=self.ask
+            name="c",
+            profile=self.profile,
+            transport=LocalTransport(),
+            ask=self.ask,
+            cancel=lambda _: self.asked.append("scancel"),
         )
         return SweepTable(self.registry, cast("SlurmCluster", cluster), JOB)
 
