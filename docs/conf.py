@@ -32,13 +32,11 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["administrators-figures.md"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
-nitpicky = False
 default_role = "code"
 """Docstrings write code in single backticks."""
 suppress_warnings = ["myst.header"]
 """Included parts of documents begin at their second level."""
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 highlight_language = "none"
 pygments_style = "default"
