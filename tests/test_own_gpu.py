@@ -11,14 +11,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_cluster import Shell
 from tests.cluster.plugin import ROOT, jupyter_homes, kept
+from tests.ssh.waiting import wait_until
 
 
 def nvidia_smi(*query: str) -> list[str]:
@@ -90,13 +90,6 @@ def shell() -> Iterator[Shell]:
         yield made
         made.ok("down", "--purge")
     shutil.rmtree(home)
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def job(shell: Shell, name: str) -> dict[str, object]:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from tests.ssh.kept import Keeper, keeping
 from tests.ssh.profile import SshSlurm
 from tests.ssh.slow_line import lay
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 MOST = 1.3
 OUTPUT_MB = 100
@@ -113,7 +114,7 @@ def far_away(keeper: Keeper, cluster: SlurmCluster, delay_s: float) -> list[str]
     ssh, control = ["ssh", "-F", str(config), "-o", "BatchMode=yes"], folder / "control"
     argv = [*ssh, "-M", "-N", "-S", str(control), "far"]
     keeper.start(argv, folder / "master.log", dict(os.environ))
-    until(control.exists)
+    wait_until(control.exists, PATIENCE_S)
     return [*ssh, "-S", str(control), "far"]
 
 
@@ -252,8 +253,8 @@ def at_once(cluster: SlurmCluster, count: int, folder: Path) -> list[tuple[str, 
         ]
         if name == "python3":
             continue
-        until(lambda: not kernel_jobs())
-        until(lambda: not ours())
+        wait_until(lambda: not kernel_jobs(), PATIENCE_S)
+        wait_until(lambda: not ours(), PATIENCE_S)
         commands = difference(before, connect().status().commands)
         lines += [
             (f"{count} {where}: processes of Slurm's commands meanwhile", str(here)),
@@ -314,13 +315,6 @@ def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str,
 def counts_text(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda one: -one[1])
     return ", ".join(f"{kind} {count}" for kind, count in ordered) or "none"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up_s, "the condition is not met"
-        time.sleep(0.2)
 
 
 if __name__ == "__main__":

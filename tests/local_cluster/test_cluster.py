@@ -11,9 +11,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from jupyter_slurm.local_cluster import (
     up,
 )
 from tests.cluster.plugin import SlurmCluster, jupyter_homes, kept
+from tests.ssh.waiting import wait_until
 
 pytestmark = pytest.mark.real
 
@@ -57,13 +57,6 @@ def slurm(where: LocalStatus, *argv: str) -> str:
     return subprocess.run(
         argv, env=env, cwd=place, check=True, capture_output=True, text=True, timeout=60
     ).stdout.strip()
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def wait_for_state(where: LocalStatus, job_id: str, wanted: str) -> None:
