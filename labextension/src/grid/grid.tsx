@@ -166,7 +166,6 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
                   aria-selected={choice.keys.has(row.key)}
                   className="jp-slurm-GridRow"
                   data-at={number}
-                  data-odd={number % 2 === 1}
                   tabIndex={number === at ? 0 : -1}
                   style={{ top: number * ROW_PX }}
                   onFocus={() => setActive({ key: row.key, at: number })}
