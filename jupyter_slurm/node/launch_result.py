@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Sequence
 
-    import launch  # noqa: F401
+    import launch
 
 UNAVAILABLE = 69
 """Exit code EX_UNAVAILABLE of sysexits.h."""

@@ -33,7 +33,7 @@ def file_runner(
     _show_only_call()
 
     def run() -> None:
-        __tracebackhide__ = True  # noqa: F841 - for IPython
+        __tracebackhide__ = True  # for IPython
         space.pop("run", None)
         sys.argv[:] = [path] + arguments
         sys.path.insert(0, os.path.dirname(path))
@@ -55,7 +55,7 @@ def notebook_runner(
         display({MIME: content}, raw=True)
 
     def run() -> None:
-        __tracebackhide__ = True  # noqa: F841 - for IPython
+        __tracebackhide__ = True  # for IPython
         space.pop("run", None)
         notebook = json.loads(text)
         mark({"notebook": notebook})

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict
 
-    import runner_display  # noqa: F401
+    import runner_display
 
 INIT_S = 50
 """Timeout in seconds for MPI to start in all ranks."""
