@@ -1,7 +1,7 @@
 // Counts of jobs by state, for status bar, sidebar and queue. Each task of an array is a job, as
 // for Slurm. No I/O.
 import { isFinal, isRunning, isWaiting } from './format';
-import { countOf, taskCount } from './tasks';
+import { countsOf, taskCount } from './tasks';
 import type { Row } from './wire';
 
 /** The counts by state. */
@@ -11,12 +11,12 @@ export function addRow(
   counts: Counts,
   { state, tasks, slurm_id: id }: Partial<Row> & Pick<Row, 'state'>
 ): void {
-  const known = Object.entries(tasks ?? {});
+  const known = countsOf(tasks ?? {});
   if (known.length === 0) {
     add(counts, state, taskCount(id ?? '') ?? 1);
   }
-  for (const [one, indices] of known) {
-    add(counts, one, countOf(indices) ?? 1);
+  for (const [one, count] of known) {
+    add(counts, one, count);
   }
 }
 

@@ -16,34 +16,63 @@ export function taskCount(slurmId: string): number | null {
   return match === null ? null : countOf(match[1] ?? '');
 }
 
-/** Most lists of many tasks have no ranges, and are counted whenever news arrives. */
-const SINGLE = /^\d+(?:,\d+)*$/;
-
 /** Return the number of tasks in `1-4,7,9-15:2`; null if it is truncated. */
 export function countOf(text: string): number | null {
-  if (SINGLE.test(text)) {
-    return text.split(',').length;
-  }
   let count = 0;
-  for (const part of text.split(',')) {
-    const range = rangeOf(part);
-    if (range === null) {
-      return null;
-    }
-    const [first, last, step] = range;
+  const isWhole = eachRange(text, (first, last, step) => {
     count += Math.floor((last - first) / step) + 1;
-  }
-  return count;
+  });
+  return isWhole ? count : null;
 }
 
-function rangeOf(part: string): [first: number, last: number, step: number] | null {
-  const one = part === '' ? NaN : Number(part);
-  if (Number.isInteger(one)) {
-    return [one, one, 1]; // most parts of a long list are single numbers
+/** The counts of each value of `Job.tasks`, so that each change is counted once for all views. */
+const known = new WeakMap<Job['tasks'], readonly [state: string, count: number][]>();
+
+/** Return the number of tasks in each state. */
+export function countsOf(tasks: Job['tasks']): readonly [state: string, count: number][] {
+  const counts =
+    known.get(tasks) ?? Object.entries(tasks).map(([state, some]) => [state, countOf(some) ?? 0]);
+  known.set(tasks, counts);
+  return counts;
+}
+
+const ZERO = '0'.charCodeAt(0);
+
+/**
+ * Call `visit` with each range of `1-4,7,9-15:2`. Return false at other text, such as the end of a
+ * truncated list. Views read lists of thousands of tasks at each change, so this creates no objects.
+ */
+function eachRange(
+  text: string,
+  visit: (first: number, last: number, step: number) => void
+): boolean {
+  let first = 0;
+  let last = 0;
+  let number = -1;
+  let before = ',';
+  for (let at = 0; at <= text.length; at++) {
+    const digit = text.charCodeAt(at) - ZERO;
+    if (digit >= 0 && digit <= 9) {
+      number = Math.max(0, number) * 10 + digit;
+      continue;
+    }
+    const sign = text[at] ?? ',';
+    if (number < 0) {
+      return false;
+    } else if (sign === ',') {
+      const isStep = before === ':';
+      visit(before === ',' ? number : first, isStep ? last : number, isStep ? number : 1);
+    } else if (sign === '-' && before === ',') {
+      first = number;
+    } else if (sign === ':' && before === '-') {
+      last = number;
+    } else {
+      return false;
+    }
+    number = -1;
+    before = sign;
   }
-  const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
-  const first = Number(range?.[1]);
-  return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
+  return true;
 }
 
 /** Return the index of the task with the Slurm ID `12_3`; null if the ID is not that of a task. */
@@ -75,31 +104,40 @@ export interface Cells {
   states: readonly string[];
 }
 
-/** The tasks of an array, up to the maximum. */
+/** The tasks of an array, up to the maximum. The sorted lists of the states are merged. */
 export function cellsOf({ tasks }: Pick<Job, 'tasks'>): Cells {
-  const runs: [first: number, last: number, state: string][] = [];
-  for (const [state, text] of Object.entries(tasks)) {
-    for (const part of text.split(',')) {
-      const [first, last, step] = rangeOf(part) ?? [0, -1, 1];
-      if (step === 1) {
-        runs.push([first, last, state]);
-      } else {
-        for (let one = first, count = 0; one <= last && count < MOST_CELLS; one += step, count++) {
-          runs.push([one, one, state]);
-        }
-      }
-    }
-  }
-  runs.sort((one, other) => one[0] - other[0]);
+  const lists = Object.entries(tasks).map(([state, text]) => ({ state, all: listOf(text), at: 0 }));
   const indices: number[] = [];
   const states: string[] = [];
-  for (const [first, last, state] of runs) {
-    for (let one = first; one <= last && indices.length < MOST_CELLS; one++) {
-      indices.push(one);
-      states.push(state);
+  while (indices.length < MOST_CELLS) {
+    let first = Infinity;
+    let of = lists[0];
+    for (const list of lists) {
+      const one = list.all[list.at] ?? Infinity;
+      if (one < first) {
+        first = one;
+        of = list;
+      }
     }
+    if (of === undefined || first === Infinity) {
+      break;
+    }
+    of.at += 1;
+    indices.push(first);
+    states.push(of.state);
   }
   return { indices, states };
+}
+
+/** Return the indices in `1-4,7,9-15:2`, up to the maximum. */
+function listOf(text: string): number[] {
+  const found: number[] = [];
+  eachRange(text, (first, last, step) => {
+    for (let one = first; one <= last && found.length < MOST_CELLS; one += step) {
+      found.push(one);
+    }
+  });
+  return found;
 }
 
 /** Return the tasks in a state; null for all. */
@@ -156,10 +194,11 @@ export function factsOf(details: SweepTasks, task: number): string[] {
 }
 
 function has(tasks: string, task: number): boolean {
-  return tasks.split(',').some(part => {
-    const [first, last, step] = rangeOf(part) ?? [0, -1, 1];
-    return first <= task && task <= last && (task - first) % step === 0;
+  let isFound = false;
+  eachRange(tasks, (first, last, step) => {
+    isFound ||= first <= task && task <= last && (task - first) % step === 0;
   });
+  return isFound;
 }
 
 /** The number of ended tasks at a given time. */
@@ -196,8 +235,7 @@ export interface Tally {
 /** The counts of tasks: all, ended, and by final state. */
 export function tally(tasks: Job['tasks'] = {}): Tally {
   const sum = { all: 0, ended: 0, done: 0, failed: 0 };
-  for (const [state, some] of Object.entries(tasks)) {
-    const count = countOf(some) ?? 0;
+  for (const [state, count] of countsOf(tasks)) {
     sum.all += count;
     sum.ended += isFinal(state) ? count : 0;
     sum.done += state === 'COMPLETED' ? count : 0;
@@ -211,19 +249,18 @@ export function tally(tasks: Job['tasks'] = {}): Tally {
  * task is named by its index. [] if it is not an array.
  */
 export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
-  const counts = Object.entries(tasks).map(
-    ([state, some]) => [state, countOf(some) ?? 0, some] as const
-  );
-  const total = counts.reduce((sum, [, count]) => sum + count, 0);
-  const done = counts.find(([state]) => state === 'COMPLETED')?.[1] ?? 0;
-  return total === 0
+  const counts = countsOf(tasks);
+  const { all, done } = tally(tasks);
+  return all === 0
     ? []
     : [
-        trans.__('%1 of %2 tasks done', numeral(done), numeral(total)),
+        trans.__('%1 of %2 tasks done', numeral(done), numeral(all)),
         ...counts
           .filter(([state]) => state !== 'COMPLETED')
-          .map(([state, count, some]) =>
-            count === 1 ? trans.__('task %1 %2', some, stateWord(state)) : counted(state, count)
+          .map(([state, count]) =>
+            count === 1
+              ? trans.__('task %1 %2', tasks[state] ?? '', stateWord(state))
+              : counted(state, count)
           )
       ];
 }

@@ -10,7 +10,8 @@ test.each([
   ['7_[1,3,5-7%2]', 5],
   ['7_[0-10:5]', 3],
   ['7_[1-4,7,9-15:2%2]', 9],
-  ['7_[1-4,7,...]', null]
+  ['7_[1-4,7,...]', null],
+  ['7_[1-2-3]', null]
 ])('%s stands for %s tasks', (id, count) => expect(taskCount(id)).toBe(count));
 
 test('one unfinished task is named by its index, several are counted', () => {

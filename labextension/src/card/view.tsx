@@ -1,7 +1,7 @@
 // A job's card under its cell: state, name, facts, notes and actions. facts.ts defines its texts.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
-import { useEffect, useReducer, useState, type JSX } from 'react';
+import { useEffect, useMemo, useReducer, useState, type JSX } from 'react';
 import { useClock } from '../clock';
 import { tell } from '../commands/telling';
 import { exactly } from '../exactly';
@@ -52,6 +52,12 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
   const incomplete = useMissing(job, cell) ? cell : null;
   const attach = incomplete === null ? attaching(job) : null;
   const known = facts(job).map(fact => fact.join(' '));
+  const { submitted_s, started_s, ended_s } = job;
+  // Formatting of dates is slow, and a sweep changes often.
+  const when = useMemo(
+    () => moments({ submitted_s, started_s, ended_s }),
+    [submitted_s, started_s, ended_s]
+  );
   const Kind = kindIcon(job);
   return (
     <section
@@ -102,7 +108,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
         </span>
       </div>
       {hasTasks ? null : <TimeBar {...{ job, freshness: model.freshness, connection }} />}
-      <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job)}`}>
+      <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${when}`}>
         <span title={job.id}>{place(job)}</span>
         {['', ...known].join(' · ')}
       </p>
@@ -251,7 +257,7 @@ export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element 
 const SIGNS: Record<Note['tone'], string> = { bad: '✖ ', look: '⚠ ', plain: '' };
 
 /** The exact times of the job. */
-export function moments(job: Job): string {
+export function moments(job: Pick<Job, 'submitted_s' | 'started_s' | 'ended_s'>): string {
   return [
     job.submitted_s === null ? '' : trans.__('Submitted: %1', exactly(job.submitted_s)),
     job.started_s === null ? '' : trans.__('Started: %1', exactly(job.started_s)),
