@@ -250,6 +250,7 @@ function useScroll(
 ): Scrolled {
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
+  // The row at the top of the box; '' at the top of the rows.
   const topKey = useRef({ listing, key: '' });
   useLayoutEffect(() => {
     const element = box.current;
@@ -263,7 +264,8 @@ function useScroll(
   useLayoutEffect(() => {
     const element = box.current;
     const before = topKey.current;
-    if (element === null || element.scrollTop === 0) {
+    // At the top, do not read the position, since that would lay out the page.
+    if (element === null || before.key === '') {
       return;
     }
     const goal = before.listing === listing ? find(before.key) : 0;
@@ -272,13 +274,13 @@ function useScroll(
       element.scrollTop = goal * ROW_PX + (goal === 0 ? 0 : element.scrollTop % ROW_PX);
       setTop(element.scrollTop);
     }
-    topKey.current = { ...before, listing };
+    topKey.current = { listing, key: element.scrollTop === 0 ? '' : before.key };
     // Scrolling saves the row at the top. It is found again when the rows change.
   }, [box, find, listing]);
   const onScroll = (): void => {
     const now = box.current?.scrollTop ?? 0;
     const at = Math.min(rows.length - 1, Math.floor(now / ROW_PX));
-    topKey.current = { listing, key: rows[at]?.key ?? '' };
+    topKey.current = { listing, key: now === 0 ? '' : (rows[at]?.key ?? '') };
     setTop(now);
   };
   return { top: Math.min(top, rows.length * ROW_PX), height, onScroll };
