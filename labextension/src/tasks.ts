@@ -25,15 +25,9 @@ export function countOf(text: string): number | null {
   return isWhole ? count : null;
 }
 
-/** The counts of each value of `Job.tasks`, so that each change is counted once for all views. */
-const known = new WeakMap<Job['tasks'], readonly [state: string, count: number][]>();
-
 /** Return the number of tasks in each state. */
-export function countsOf(tasks: Job['tasks']): readonly [state: string, count: number][] {
-  const counts =
-    known.get(tasks) ?? Object.entries(tasks).map(([state, some]) => [state, countOf(some) ?? 0]);
-  known.set(tasks, counts);
-  return counts;
+export function countsOf(tasks: Job['tasks']): [state: string, count: number][] {
+  return Object.entries(tasks).map(([state, some]) => [state, countOf(some) ?? 0]);
 }
 
 const ZERO = '0'.charCodeAt(0);
