@@ -1,7 +1,7 @@
 """Dashboards of jobs (Ray, Dask, TensorBoard), and a local port for each open dashboard.
 
-A dashboard's port forwards to the socket of node/dashboards.py until the job ends. As for a lab, it
-accepts only requests for its random host name.
+A dashboard's port forwards to the socket of node/dashboards.py until the job ends. Like a lab's
+port, it accepts only requests for its random host name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RAY_COOKIE = "ray-authentication-token"
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One dashboard in the file of node/dashboards.py."""
+    """The entry of a dashboard in the file that node/dashboards.py writes."""
 
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
     """The token of Ray's dashboard; "" for other dashboards."""
@@ -58,7 +58,7 @@ _Key = tuple[str, DashboardName]
 
 
 class Dashboards:
-    """All open dashboards of the agent. `close` closes the ports; the dashboards continue."""
+    """All open dashboards of the agent. `close` closes the ports; the dashboards keep running."""
 
     def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
         self._registry = registry
@@ -104,8 +104,9 @@ class Dashboards:
         return job
 
     def _wait(self, job: Job, name: DashboardName, wait_s: float) -> _Report:
-        """Return the job's report of its dashboard once it is written. Raise RequestError if the
-        dashboard is not running, NotFoundError if the job does not write a report within `wait_s`.
+        """Wait for the job's report about the dashboard, and return it. Raise RequestError if the
+        dashboard or the job is not running, or NotFoundError if the job does not write a report
+        within `wait_s`.
         """
         path = JobDir(PurePosixPath(job.job_dir)).dashboards(job.restarts)
         transport = self._clusters.named(job.cluster).transport

@@ -20,7 +20,7 @@ from jupyter_slurm.transport.relay import NotListeningError
 from jupyter_slurm.wire.framing import frame
 
 _TEXT = b"T"
-"""A message from the agent to the client (node/kernel_frames.py)."""
+"""The type of a frame with a message from the agent to the client (node/kernel_frames.py)."""
 _SETS_UP_S = 900.0
 """Maximum time for the setup of a job (modules, staging) before its kernel listens."""
 _PATIENCE_S = 2.0

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Labs:
-    """All labs of the agent. `close` closes the ports; the labs continue."""
+    """All labs of the agent. `close` closes the ports; the labs keep running."""
 
     def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
         self._registry = registry
@@ -59,7 +59,7 @@ class Labs:
         self._ports: dict[str, Forward] = {}
         self._prepared: set[str] = set()
         self._limits: dict[str, int] = {}
-        """The time limits sent to labs."""
+        """The time limits sent to labs, by job ID."""
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -70,7 +70,8 @@ class Labs:
                 page.unlink(missing_ok=True)
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """Open a port for a live lab under a new host name, with its earlier number if possible."""
+        """Open a port for a live lab under a new host name. Keep the lab's earlier port number if
+        possible."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
@@ -103,7 +104,7 @@ class Labs:
                 f"The lab {job.id} is not ready: it is {job.lab.step}, and its job is {job.state}.",
                 hint=job.why or f"Wait for it with `%slurm lab open {job.id}`.",
             )
-        # node/lab.py signs this message, too.
+        # node/lab.py computes the same token.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
         lab = job.lab
         start = quote(f"{lab.base_url}lab", safe="")
@@ -164,8 +165,8 @@ class Labs:
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """Start the relay while JupyterLab starts. A relay takes as long as a Slurm step to start,
-        so the user does not wait for both."""
+        """Start relays while JupyterLab starts, so that the user does not wait for one after the
+        other. A relay takes as long to start as a Slurm step."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
         for job_id in new:
@@ -186,8 +187,8 @@ class Labs:
             _log.info("cannot start the relay to the lab %s: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
-        """Send labs their time limits, which their pages show. Not every Slurm release reports the
-        limit on the node, and `lab extend` changes it."""
+        """Send each lab its job's time limit, which the lab's page shows. Not every Slurm release
+        reports the limit on the node, and `lab extend` changes it."""
         with self._lock:
             known = list(self._ports)
         for job_id in known:

@@ -21,7 +21,8 @@ from jupyter_slurm.wire import Job, JobState
 
 Route = Literal["direct", "relay"]
 ConnectAndWait = Callable[[socket.socket, str, int], None]
-"""A call like `Transport.connect` that waits for the connection, and raises if it fails."""
+"""A call like `Transport.connect` that waits for the connection, and raises an error if the
+connection fails."""
 _RUNNING = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """States in which a job may be running. A job is UNKNOWN while its cluster does not answer."""
 
@@ -66,8 +67,8 @@ class NodeRoutes:
         return self._connect_directly if route == "direct" else self._started_relay().connect
 
     def connect_to_socket(self, sock: socket.socket, name: str) -> None:
-        """Connect `sock` to the abstract socket `name` on the node, and wait. Raise ForwardError if
-        the socket does not exist or belongs to another user."""
+        """Connect `sock` to the abstract socket `name` on the node, and wait until it is connected.
+        Raise ForwardError if the socket does not exist or belongs to another user."""
         local = self._local_socket(name)
         if local is None:
             self._started_relay().connect(sock, *abstract_socket(name))
@@ -91,7 +92,7 @@ class NodeRoutes:
             relay.close()
 
     def _local_socket(self, name: str) -> socket.socket | None:
-        """Return a connection to the socket if it is on this machine, or None."""
+        """Return a connection to the abstract socket if it is on this machine, or None."""
         return own_socket(name) if self.cluster.profile.host is None else None
 
     def _started_relay(self) -> Relay:

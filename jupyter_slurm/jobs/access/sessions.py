@@ -33,7 +33,8 @@ class Sessions:
         return self._clusters.named(self._session(session_id).cluster)
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
-        """Return the cell with the defaults of the profile and its session. Raises RequestError."""
+        """Return the cell with the defaults of the profile and of the cell's session. Raises
+        RequestError."""
         if spec.launch is not None:
             raise RequestError(
                 "A session keeps the nodes it was started on, so its cells cannot use --launch.",
@@ -66,7 +67,8 @@ class Sessions:
         return Record(job=job, spec=spec, asked=without_content(spec))
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupt the cell. If `again`, kill its process, which loses the session's variables."""
+        """Interrupt the cell. If `again` is set, kill the cell's process; the session then loses
+        its variables."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)

@@ -1,7 +1,7 @@
-"""Shells on the user's own terminal, by `srun --pty` in a new allocation or in a running job.
+"""Shells on the user's own terminal, run by `srun --pty` in a new allocation or in a running job.
 
-The agent only prepares them. The front end runs the argv, so sizes, signals, colors and exit codes
-are those of srun and OpenSSH.
+The agent only prepares the argv, and the front end runs it. srun and OpenSSH therefore handle the
+terminal's size, signals, colors and exit codes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Shells:
         return cluster.on_terminal(cluster.job_root() / new_id(), {}, argv)
 
     def _unasked_gpus(self, job: Job, node: str, cluster: SlurmCluster) -> int:
-        """Return the number of the job's GPUs on the node; 0 if the job requested GPUs."""
+        """Return the number of GPUs that the job has on the node without a request. Return 0 if the
+        job requested GPUs, or if the number is unknown."""
         if job.gpus:
             return 0
         with suppress(CommandError):  # the terminal then has no GPUs
@@ -89,8 +90,8 @@ class Shells:
 
 def _resolved(spec: ProgramSpec, cluster: SlurmCluster) -> Resolved:
     """Resolve the spec for a shell. A remote shell starts in the home folder, as after a login, or
-    in the scratch folder if the home is not shared with the nodes. It does not start in the job's
-    folder, which is removed with the shell."""
+    in the scratch folder if the home folder is not shared with the nodes. It does not start in the
+    job's folder, which is removed with the shell."""
     profile = cluster.profile
     if profile.host is not None and "chdir" not in {**profile.defaults, **spec.options}:
         scratch = profile.storage.scratch

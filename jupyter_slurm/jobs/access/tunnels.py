@@ -4,9 +4,9 @@ For a tunnel without a job, the login node connects to the target. The target of
 an address on the job's node. A connection to it takes one of two routes: directly from the login
 node, or through a relay inside the job. If one route fails, the connection tries the other.
 
-`localhost` means the node itself, so a connection to it tries the relay first. From the login node,
-the same port may belong to another user. Unix sockets need a relay. For a tunnel without a job,
-that relay runs on the login node.
+`localhost` means the node itself, so a connection to it tries the relay first. The direct route
+connects to the node's external address, where another user may have the same port. Unix sockets
+need a relay. For a tunnel without a job, that relay runs on the login node.
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ class _Open:
         self.id = secrets.token_hex(4)
         self.target = target
         self.route: Route = tunnels.order(target)[0]
-        """The route that worked last, or the first to try."""
+        """The route that worked last, or the first route to try."""
         self.forward = Forward(partial(tunnels.connect, self), local_port)
 
 
 class Tunnels:
-    """All tunnels of the agent. The next agent reopens them. The calls are those of `Api`."""
+    """All tunnels of the agent. The next agent reopens them. `forward`, `tunnels` and
+    `close_tunnel` are calls of `Api`."""
 
     def __init__(self, registry: JobRegistry, clusters: Clusters, folder: Path) -> None:
         """Reopen the tunnels listed in `folder`."""
@@ -118,7 +119,7 @@ class Tunnels:
                 known = self._open[target] = _Open(self, target, local_port)
         if local_port not in (0, known.forward.local_port):
             raise ForwardError(
-                f"{host}:{port} is already forwarded to local port {known.forward.local_port}.",
+                f"Local port {known.forward.local_port} already forwards to {host}:{port}.",
                 hint=f"Use that port, or close tunnel {known.id} first.",
             )
         self._keep()
@@ -153,8 +154,8 @@ class Tunnels:
         return connect
 
     def connect_to_socket(self, job_id: str, name: str, sock: socket.socket) -> None:
-        """Connect `sock` to the abstract socket `name` on the job's node, and wait. Raises
-        NotListeningError or ForwardError."""
+        """Connect `sock` to the abstract socket `name` on the job's node, and wait until it is
+        connected. Raises NotListeningError or ForwardError."""
         self._node(self._running(job_id)).connect_to_socket(sock, name)
 
     def prepare(self, job_id: str, name: str) -> None:

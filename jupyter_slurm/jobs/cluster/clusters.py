@@ -1,6 +1,6 @@
 """The open clusters. Each has one SlurmCluster and one Watch, created on first use.
 
-Opening a cluster does not connect; its first command does.
+Opening a cluster does not connect to it. The first command connects.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class Clusters:
         self._began_s = time.time()
         self._change_counts = count(1)
         self.change_count = 0
-        """The number of changes of connections, logins and profiles. Each change also notifies the
+        """The number of changes to connections, logins and profiles. Each change also notifies the
         registry."""
         self.logins = Logins(self._notify)
         self._listed: Profiles | None = None
         """The profiles at the last call of `listed`."""
 
     def named(self, name: str | None) -> SlurmCluster:
-        """Return the cluster of this name, or the default cluster for None. Reopen it if its
-        profile has changed. Raises NotFoundError or ConfigError."""
+        """Return the cluster with this name, or the default cluster for None. Reopen the cluster if
+        its profile has changed. Raises NotFoundError or ConfigError."""
         profile = self._profiles.load().get(name)
         open_now = self._open.get(profile.name)
         if open_now is not None and open_now.profile == profile:
             return open_now
         name = profile.name
-        with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
-            # Read the profile under the lock. Otherwise a thread with an older profile would undo
-            # the change.
+        with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a DNS query)
+            # Read the profile under the lock. Otherwise, a thread with an older profile could
+            # restore that profile.
             profile = self._profiles.load().get(name)
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
@@ -67,8 +67,8 @@ class Clusters:
             return self._opened(cluster)
 
     def may_be_shown_below(self, name: str) -> bool:
-        """Return whether the profile allows labs and dashboards below the URL of a Jupyter
-        server."""
+        """Return whether the cluster's profile allows labs and dashboards below the URL of a
+        Jupyter server. Return False without a valid profile."""
         with suppress(JupyterSlurmError):  # the cluster's profile was removed
             return self.named(name).profile.lab_same_origin
         return False
@@ -81,7 +81,7 @@ class Clusters:
         return ClusterAccess.to(profile, on_change=lambda: self._connection_changed(profile.name))
 
     def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Replace the open cluster of the same name."""
+        """Replace the open cluster of the same name, and its watch. Return `cluster`."""
         with self._lock:
             self._open[cluster.name] = cluster
             outdated = self._watches.pop(cluster.name, None)
@@ -91,8 +91,8 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Return the cluster, with a new `ClusterAccess` if ~/.ssh/config has changed. Raises
-        ConfigError."""
+        """Return the cluster. If it is not connected and its ssh configuration has changed, reopen
+        it with a new `ClusterAccess`. Raises ConfigError."""
         old = cluster.access.connection
         if old is None or old.state in _STANDS:
             return cluster
@@ -171,8 +171,8 @@ class Clusters:
         return None if connection is None else self.logins.of(cluster.name, connection)
 
     def connections(self) -> list[Connection]:
-        """Return the connection of every cluster, with a problem if its profile or ssh
-        configuration is invalid."""
+        """Return the connection of every cluster. If a cluster's profile or ssh configuration is
+        invalid, its connection has a `problem`."""
         profiles = self._profiles.load()
         found = []
         for profile in profiles:
@@ -191,7 +191,7 @@ class Clusters:
         )
 
     def seen(self, caller: str) -> tuple[Connection, ...]:
-        """Return the connections as `caller` sees them, and do not open clusters. A remote cluster
+        """Return the connections as `caller` sees them, without opening clusters. A remote cluster
         that is not open is CLOSED."""
         profiles = self._profiles.load()
         known = tuple(self._seen(profile, caller) for profile in profiles)
@@ -205,8 +205,8 @@ class Clusters:
         return Connection(cluster=profile.name, state=state, since_s=self._began_s)
 
     def watch(self, cluster: SlurmCluster) -> Watch:
-        """Return the watch of the open cluster with the name of `cluster`, or of `cluster` if none
-        is open."""
+        """Return the watch for the name of `cluster`; create it if needed. A new watch watches the
+        open cluster with this name, or else `cluster`."""
         with self._lock:
             if cluster.name not in self._watches:
                 now = self._open.get(cluster.name, cluster)
@@ -214,9 +214,9 @@ class Clusters:
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
-        """Return the clusters of the profiles, the default first. Wake waiting calls if the
-        profiles have changed. Raise ConfigError if a file is unreadable and the other files do not
-        define a cluster."""
+        """Return the clusters that the profiles define, the default first. Wake waiting calls if
+        the profiles have changed. Raise ConfigError if a file is unreadable and the other files do
+        not define a cluster."""
         profiles = self._profiles.load()
         if profiles != self._listed:
             self._listed = profiles
@@ -260,7 +260,7 @@ class Clusters:
         }
 
     def wake_waiters(self) -> None:
-        """Answer all calls that wait for a queue or for nodes."""
+        """Answer all calls that wait for the nodes of a cluster."""
         with self._lock:
             watches = list(self._watches.values())
         for watch in watches:

@@ -1,4 +1,4 @@
-"""The search for tools, Python and folders of a cluster, for a new profile (`clusters add`)."""
+"""The search for a cluster's tools, Python and folders, for a new profile (`clusters add`)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def describe(profile: ClusterProfile, run: Run) -> Description:
 
 
 def _folders(told: bytes, alone: bool) -> Sequence[Folder]:
-    """Return each folder once, under its first name."""
+    """Parse the output of `_FOLDERS`. Return each folder once, under its first name."""
     folders: dict[str, Folder] = {}
     for line in told.decode("utf-8", "replace").splitlines():
         parts = line.split("\t", 4)

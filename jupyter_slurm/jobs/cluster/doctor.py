@@ -1,4 +1,4 @@
-"""The checks of a cluster by `jupyter slurm doctor`.
+"""The checks that `jupyter slurm doctor` runs on a cluster.
 
 Each check is a row with a shell command, the expected output and a hint. The commands do not change
 or submit anything. Three calls to the cluster run all of them.
@@ -40,12 +40,13 @@ class Row(NamedTuple):
     command: str
     """sh text that prints the value. `_SETTINGS` provides the profile's settings."""
     expected: str
-    """A pattern of good values."""
+    """A pattern for good values."""
     hint: str | None = None
     otherwise: bool | None = False
     """`Check.ok` for other values; None if the row is for information only."""
     needs: Callable[[ClusterProfile], object] | None = None
-    """The profile setting that the row requires."""
+    """A function that returns the profile setting required by the row. `examine` skips the row if
+    the setting is empty."""
     of_nodes: bool = False
     """Set if the value depends on the nodes; a login node may have another value."""
 
@@ -55,14 +56,15 @@ def _programs(profile: ClusterProfile) -> Sequence[str]:
 
 
 def _paths(profile: ClusterProfile) -> list[str]:
-    """Return the image folders and image files of the profile, but not its names of registry
-    images."""
+    """Return the profile's image folders and the paths of its image files, but not the references
+    to images in registries."""
     return [one for one in (*profile.image_dirs, *profile.images.values()) if one[:1] in ("/", "~")]
 
 
 _SETTINGS = r"""
 home() { case $1 in '~'|'~/'*) printf %s "$HOME${1#\~}" ;; *) printf %s "$1" ;; esac; }
-# Try sudo only if the user may not use Docker: sudo reports each refusal to the administrators.
+# Try sudo only if the user cannot use Docker directly: sudo reports each refusal to the
+# administrators.
 has() {
   case $1 in
   -*) srun --help | grep -q -e "$1" ;;
@@ -209,7 +211,7 @@ _MACHINE = (
         "File system of the job folder",
         'stat -f -c %T "$at"',
         SHARED,
-        "Unless the nodes mount it, set `job_root` to a shared folder.",
+        "If the nodes do not mount this folder, set `job_root` to a shared folder.",
         None,
     ),
     Row(
@@ -242,7 +244,7 @@ timeout 10 find -H "$scratch" -xdev -type f -mmin "+$((old * 1440))" -printf '%T
     echo "$first on $(date -d "@$((oldest + days * 86400))" '+%Y-%m-%d %H:%M')"
   done""",
         _NOTHING,
-        "Copy them to this machine: `%slurm pull FOLDER`.",
+        "Copy them to this machine with `%slurm pull FOLDER`.",
         None,
         needs=lambda profile: profile.storage.purge_days,
     ),
@@ -268,7 +270,7 @@ timeout 10 find -H "$scratch" -xdev -type f -mmin "+$((old * 1440))" -printf '%T
 
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
-    """Check the cluster, the basics first. Raises LoginNeededError."""
+    """Check the cluster, and return the results, the basics first. Raises LoginNeededError."""
     rows, of_slurm = (
         [row for row in table if row.needs is None or row.needs(profile)]
         for table in (_MACHINE, _SLURM)
@@ -289,7 +291,7 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
 
 
 def values(profile: ClusterProfile, run: Run, rows: Sequence[Row]) -> dict[str, str]:
-    """Return the output of each row's command by the row's name. Raises the errors of `run`."""
+    """Return the output of each row's command, by row name. Raises the errors of `run`."""
     scratch, days = profile.storage.scratch, profile.storage.purge_days
     settings = [
         *(profile.job_root, profile.python, " ".join(_programs(profile)), scratch, str(days)),
@@ -307,7 +309,7 @@ def values(profile: ClusterProfile, run: Run, rows: Sequence[Row]) -> dict[str, 
 
 
 def is_one_machine(profile: ClusterProfile, run: Run) -> bool:
-    """Return whether every node is the machine that runs Slurm's commands."""
+    """Return whether every node is the machine that runs Slurm's commands; False if unknown."""
     try:
         return bool(values(profile, run, [_ONE_MACHINE])[_ONE_MACHINE.name])
     except (JupyterSlurmError, TimedOutError):
@@ -343,12 +345,12 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
 
 def _reach(profile: ClusterProfile) -> str:
     if profile.origin == UP_ORIGIN:
-        return f"Start it with `jupyter slurm up --name {profile.name}`."
+        return f"Start the cluster with `jupyter slurm up --name {profile.name}`."
     return profile.hint or "Wait, or ask the administrators."
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
-    """Yield a check for each unreadable job record, of any cluster."""
+    """Yield a check for each unreadable job record of all clusters."""
     for path in set_aside:
         yield Check(
             ok=False,
@@ -358,7 +360,8 @@ def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
 
 
 def examine_connection(connection: Connection, sessions: int | None) -> Iterator[Check]:
-    """Check the connection to the cluster. `sessions` is sshd's limit on concurrent sessions."""
+    """Yield the checks of the connection to a remote cluster. `sessions` is sshd's limit on
+    concurrent sessions; None if unknown."""
     if connection.state is ConnectionState.LOCAL:
         return
     trip = connection.round_trip_s

@@ -2,12 +2,12 @@
 
 The folder `envs/` in `job_root` contains for each environment:
 
-    ID                  a link to its folder, created once the folder is complete
-    ID-HOST-PID         its folder; it never moves, because scripts in it contain its path
+    ID                  a link to the environment's folder, created once the folder is complete
+    ID-HOST-PID         the folder, which never moves, because scripts in it contain the path
     ID/about.json       the facts that `%slurm env` lists
     ID/machine          the processor architecture of the node that installed it
     ID/used             a file that each job touches when it starts in the environment
-    .ID.lock            the lock during the installation
+    .ID.lock            a lock, held during the installation
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import Environment
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?(?:\s*[<>=!~]=?=?\s*[^\s;@#]+)?")
-"""The beginning of a requirement. It excludes an address, which may contain a password."""
+"""A pattern for the name and version of a requirement. It leaves out a URL, which may contain a
+password."""
 _DETAIL_LINES = 12
 _OURS = "jupyter-slurm: "
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The login node's programs that install packages. A missing program is ""."""
+    """The login node's programs for installing packages. The field of a missing program is ""."""
 
     python: str
-    """The version, such as 3.11.2."""
+    """The version of Python, such as 3.11.2."""
     executable: str
     machine: str
     """The processor architecture, as `uname -m` prints it."""
@@ -66,7 +67,7 @@ class EnvironmentPlan:
 
     @property
     def record(self) -> str:
-        """Return the file that exists once the environment is complete."""
+        """Return the path of `about.json`, which exists once the environment is complete."""
         return f"{self.path}/about.json"
 
     @property
@@ -79,7 +80,7 @@ class EnvironmentPlan:
         path = shlex.quote(self.path)
         gone = f"{_OURS}the environment {self.id} is not on this node, or was removed"
         other = (
-            f"{_OURS}the environment {self.id} is for another processor than the node's; set "
+            f"{_OURS}the environment {self.id} is for a different processor; set "
             "`install_on` in the cluster's profile"
         )
         lines = [
@@ -125,7 +126,7 @@ def planned(
         )
     packages = tuple(dict.fromkeys((*environment.packages, *needed)))
     content = [1, environment.source, environment.text, environment.project, packages]
-    # A node's processor may differ from the login node's.
+    # Include `install_on`: a node's processor may differ from the login node's.
     made_by = [tool, built_by, toolchain.machine, profile.install_on]
     digest = hashlib.sha256(json.dumps([content, made_by]).encode()).hexdigest()
     return EnvironmentPlan(digest[:10], root, tool, program, toolchain, environment, packages)
@@ -158,8 +159,8 @@ def parse_toolchain(output: str) -> Toolchain:
 
 
 def render(plan: EnvironmentPlan) -> str:
-    """Return the script that installs the packages. It exits with 0 if the environment is complete,
-    even if it existed before."""
+    """Return the script that installs the packages. The script also exits with 0 if the environment
+    already exists."""
     environment = plan.environment
     own = "".join(f"{one}\n" for one in plan.packages)
     match environment.source:
@@ -234,15 +235,15 @@ _FRAME = """#!/bin/sh
 root={root} id={id} program={program} python={python}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$root") && cd -- "$root" || exit 74
-# Install one environment at a time. Without file locks, several installations may run at once. Each
-# is complete, and the last one wins.
+# Run one installation of an environment at a time. Without file locks, several may run at once.
+# Each creates a complete environment, and the last replaces the others.
 exec 9>".$id.lock"
 alone=
 if command -v flock >/dev/null; then
   flock -n 9
   case $? in
     0) alone=1 ;;
-    1) say "Another job installs them; waiting for it"; flock 9 && alone=1 ;;
+    1) say "Another job is installing the packages; waiting for it"; flock 9 && alone=1 ;;
   esac
 fi
 if [ -e "$id/about.json" ]; then
@@ -256,7 +257,8 @@ new=$root/$unique work=$root/.$unique
 trap 'rm -rf -- "$work"; [ "$(readlink -- "$id")" = "$unique" ] || rm -rf -- "$new"' EXIT
 (umask 077; mkdir -- "$work") || exit 74
 {files}export CONDA_ALWAYS_YES=true MAMBA_ALWAYS_YES=true new work program python
-# In a job, Slurm signals only the script; elsewhere the whole process group is signalled.
+# In a job, Slurm signals only this script, which then signals the tool's process group. Elsewhere,
+# the whole process group gets the signal.
 [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
 $apart sh -e -c {text} 9>&- &
 maker=$!
@@ -317,7 +319,7 @@ _NOT_BUILT = (
 )
 _CONFLICT = (
     "Cannot install {package}: their requirements conflict.",
-    "Request other versions of them.",
+    "Request other versions of these packages.",
 )
 _ROWS = tuple(
     (re.compile(pattern), *told)
@@ -376,7 +378,7 @@ _ROWS = tuple(
         ),
         (
             r"Invalid requirement: ['\"]?(?P<package>[^'\":]+)",
-            ("`{package}` is not a valid requirement.", "Write it as pip does: `NAME==VERSION`."),
+            ("`{package}` is not a valid requirement.", "Use pip's format: `NAME==VERSION`."),
         ),
     )
 )
@@ -401,7 +403,8 @@ def detail(log_tail: str) -> str:
 
 
 def progress(log_tail: str) -> str:
-    """Return the last line of the log, without our marker; "" if the log is empty."""
+    """Return the last line of the log, without the prefix `jupyter-slurm: `; "" if the log is
+    empty."""
     lines = [visible(one) for one in uncoloured(log_tail).splitlines() if one.strip()]
     return brief(lines[-1].removeprefix(_OURS).strip()) if lines else ""
 

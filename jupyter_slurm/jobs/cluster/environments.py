@@ -1,4 +1,4 @@
-"""The environments of packages on a cluster, and the jobs that install them.
+"""The package environments on a cluster, and the jobs that install them.
 
 A job installs the packages with the script of `environment_script`, unless they are installed or
 another job is installing them.
@@ -57,7 +57,7 @@ for one in *; do
     "$(cat -- "$one/about.json")"
 done
 """
-# Remove the link first: without it the environment is not found.
+# Remove the link first, so that jobs do not find a partly removed environment.
 _REMOVE = """
 cd -- "$1" || exit
 shift
@@ -87,7 +87,7 @@ class Environments:
         self._clusters = clusters
         self._submit = submit
         self._installing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """Locks by cluster. Two jobs that need the same packages at once get one installation."""
+        """Locks by cluster. Two jobs that need the same packages at once share one installation."""
 
     def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
         return _installed(self._clusters.named(cluster))

@@ -1,7 +1,7 @@
-"""The calls that list, read, write, rename and remove single files on a cluster.
+"""The calls that list folders, and read, write, rename and remove single files on a cluster.
 
 Programs of the login node run as the user, so the system checks permissions. A path is always an
-argument, never part of a command.
+argument, and never part of shell code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_BYTES = 40_000_000
 
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
-"""Arguments of GNU find, which Slurm machines have."""
+"""Arguments of GNU find that print an entry. Machines with Slurm have GNU find."""
 _SIZE = re.compile(r"[0-9]{1,18}")
 _KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
 
@@ -123,7 +123,7 @@ class Files:
 def _absolute(path: str) -> PurePosixPath:
     """Return the path. Raise RequestError if it is not absolute, or contains `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise RequestError(f"{path!r} is not an absolute path without `..` and NUL characters.")
+        raise RequestError(f"{path!r} must be an absolute path without `..` or NUL characters.")
     return PurePosixPath(path)
 
 
@@ -132,12 +132,12 @@ def _entry(machine: Transport, path: str) -> FileEntry:
 
 
 def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
-    """Return the entry of `path`, then those of its content. Raises NotFoundError or
-    FileAccessError."""
+    """Return the entries that find lists with the options `how`, the entry of `path` first. Raises
+    NotFoundError or FileAccessError."""
     done = machine.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]
-    # Leave out a folder's unreadable entries.
+    # Ignore find's errors about single entries of a folder.
     if not entries or (done.returncode != 0 and len(entries) == 1):
         _done(done, path, f"Cannot read {path} on the cluster.")
         raise _missing(path)

@@ -57,9 +57,9 @@ def files_in(folder: str | None, notebook: str | None) -> Files:
 
 
 def _dockerignore(file: Path) -> list[str]:
-    """Translate the patterns of a .dockerignore to those of a .gitignore. In a .dockerignore, a
-    pattern is anchored, a folder includes all of its content (`/**`), and `!` also includes files
-    of an excluded folder."""
+    """Translate the patterns of a .dockerignore file into .gitignore patterns. In a .dockerignore
+    file, a pattern is anchored, a pattern for a folder also matches the folder's content (`/**`),
+    and `!` can include files of an excluded folder."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
 """Our own image folder on a cluster, and the site's image folders (`image_dirs`).
 
-`containers.image_folder` names our files; `images.py` builds them.
+`containers.image_folder` names our files; `images.py` builds our images.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ImageStore:
         return PurePosixPath(home_expanded(self._folder, str(self._transport.home())))
 
     def record(self, wanted: str, tool: str) -> ImageRecord | None:
-        """Return the record of the image `wanted`, if any."""
+        """Return the record of the image `wanted` for `tool`; None if not found."""
         for key in image_folder.keys(wanted):
             path = self.path / image_folder.record_name(key, tool)
             content = self._transport.read(path)
@@ -48,7 +48,8 @@ class ImageStore:
         return None
 
     def find(self, wanted: str, tool: str) -> str | None:
-        """Return the image's path without checking that it exists; None if it has no record."""
+        """Return the image's path; None if the image has no record. Do not check that the file
+        exists."""
         found = self.record(wanted, tool)
         return None if found is None else str(self.path / found.file)
 
@@ -79,7 +80,7 @@ class ImageStore:
         entries = self._transport.listing(self.path)
         gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
         record = image_folder.record_name(name, tool)
-        # Remove the record first: an image without a record is not found.
+        # Remove the record first, so that jobs do not find a partly removed image.
         argv = ["sh", "-c", _REMOVE, "sh", str(self.path), record, *gone]
         done = self._transport.run(argv, timeout_s=_REMOVE_S)
         if done.returncode != 0:
@@ -91,9 +92,9 @@ class ImageStore:
 
 
 _FOLDER = "/"
-"""The suffix of an image that is a folder. As the end of a glob, it matches no files."""
+"""The suffix of an image that is a folder. At the end of a glob, it matches only folders."""
 
-# Every unpacked image has these three folders, whatever the tool; ch-convert (0.31) checks for
+# Every tool's unpacked images have the folders `bin`, `dev` and `usr`. ch-convert (0.31) checks for
 # them, too.
 _FIND = """
 endings=$1; shift
@@ -113,8 +114,8 @@ done
 
 
 def site_images(transport: Transport, folders: Sequence[str], runtime: str) -> list[PurePosixPath]:
-    """Return the paths of all images in the folders, in one round trip. If the runtime has no image
-    files, return those of every tool: a job may name another runtime."""
+    """Return the paths of all images in the folders, in one round trip. If the runtime does not use
+    image files, return the images of every tool, since a job may name another runtime."""
     if not folders:
         return []
     home = str(transport.home())

@@ -37,7 +37,7 @@ from jupyter_slurm.wire import (
 
 
 class Images:
-    """The images of all clusters. The calls are those of `api.Api`."""
+    """The images of all clusters. `images`, `make_image` and `remove_image` are calls of `Api`."""
 
     def __init__(
         self, registry: JobRegistry, clusters: Clusters, submit: Callable[[JobSpec], Job]
@@ -133,8 +133,9 @@ _Plan = tuple[str, str, str | None, Files | None, Callable[[Builder, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return the image's name, digest and base, the recipe's files, and the build script. Raises
-    RequestError, or NotFoundError if the base image or the folder is missing."""
+    """Return the image's name, digest and base, the recipe's files, and a function that returns the
+    build script. Raises RequestError, or NotFoundError if the base image or the folder is missing.
+    """
     builder = builder_for(runtime)
     image_folder.check_name(spec.name)
     pushes = spec.push is not None
@@ -154,7 +155,7 @@ def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
         raise RequestError("The name of the image to pull is missing.")
-    # The profile may use the name for an image of another registry, as in `--image`.
+    # As for `--image`, the name may be the profile's alias for an image in another registry.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), builder_for(runtime).tool)
     return (
@@ -167,7 +168,8 @@ def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 
 
 def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
-    """Return the site's own image of that name. Jobs would prefer it to a pulled image."""
+    """Return the site's own image with the requested name; None if the site does not have it. Jobs
+    would prefer this image to a pulled image."""
     name = spec.base or ""
     path = PurePosixPath(_base(name, cluster, runtime, builder_for(runtime))) if name else None
     if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:

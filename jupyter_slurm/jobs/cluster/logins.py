@@ -1,7 +1,7 @@
 """The login to a cluster, shared by all callers, with its questions, answers and outcome.
 
-`transport/` logs in. A login runs in its own thread, so that no call waits for the user. Answers
-are not stored.
+`transport/` logs in. A login runs in its own thread, so that calls do not wait for the user.
+Answers are not stored.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Attempt:
 
 
 class Login:
-    """The login of one cluster. `answered` is set if the user had to answer a question."""
+    """The login to one cluster. `answered` is set if the user had to answer a question."""
 
     def __init__(
         self, cluster: str, connection: LoginConnection, on_change: Callable[[], None]
@@ -181,7 +181,8 @@ class Login:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     break
-                # Check every second: other callers get an old question without a notification.
+                # Check every second: after `_OFFERED_TO_OTHERS_S`, other callers get the question
+                # without a notification.
                 self._changed.wait(min(left_s, 1.0))
             if attempt.ended:
                 attempt.callers.discard(caller)
@@ -282,7 +283,7 @@ def _broken_off(prompt: Prompt) -> LoginError:
 
 
 class Logins:
-    """The logins of all remote clusters."""
+    """The logins to all remote clusters."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -303,7 +304,7 @@ class Logins:
         return login
 
     def asking(self, question_id: str) -> Login | None:
-        """Return the login that asked this question."""
+        """Return the login that asked this question; None if unknown."""
         with self._lock:
             logins = [login for _, login in self._logins.values()]
         return next((login for login in logins if login.has_asked(question_id)), None)

@@ -1,4 +1,4 @@
-"""A cluster's queue, history and priorities, and Slurm's own commands, on the user's request."""
+"""The user's requests for a cluster's queue, history, priorities, and Slurm's own commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def rows(cluster: SlurmCluster, ours: Ours) -> list[Row]:
 
 
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
-    """Return the jobs of recent days; see `Api.history`. `ours` maps Slurm's IDs to our records."""
+    """Return the user's jobs that ended in the last `days`, except ours; see `Api.history`. `ours`
+    maps Slurm's IDs to our records."""
     if not 0 < days <= _MOST_DAYS:
         raise RequestError(f"Cannot list {days:g} days of history. The limit is {_MOST_DAYS} days.")
     since_s = time.time() - days * 86400
@@ -80,7 +81,8 @@ def _listed_job(row: sacct.AcctRow, cluster: str) -> ListedJob:
 
 
 def priorities(cluster: SlurmCluster, job: Job) -> list[JobPriority]:
-    """Return a waiting job's priority in each of its partitions; [] if it has none now."""
+    """Return a waiting job's priority in each of its partitions; [] if Slurm does not report a
+    priority now."""
     rows = sprio.parse(cluster.ask(sprio.argv()))
     found = []
     for row in (one for one in rows if one.slurm_id == job.slurm_id):

@@ -1,6 +1,6 @@
-"""The runs and counts of Slurm's commands on one cluster, and explanations of their failures.
+"""The calls of Slurm's commands on one cluster, their counts, and explanations of failures.
 
-Slurm's commands run only here. `slurm/` contains their argv and parsers.
+Only this module runs Slurm's commands. `slurm/` contains their argv and parsers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _USUAL_ARRAY_SIZE = 1001
 
 
 class ClusterAccess(NamedTuple):
-    """A transport to a cluster's machine, and its connection."""
+    """The transport to a cluster's machine, and the transport's SSH connection."""
 
     transport: Transport
     connection: SshConnection | None = None
@@ -63,7 +63,8 @@ class ClusterAccess(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this access with the settings of `new`; None if that is impossible."""
+        """Return this access with the settings of `new`; None if the changed settings need a new
+        access."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -82,7 +83,7 @@ class ClusterAccess(NamedTuple):
             self.connection.close()
 
     def leave(self) -> None:
-        """Close the access, but keep a login that needed answers for the next agent."""
+        """Close the access. If the login needed answers, leave its connection to the next agent."""
         self.transport.close()
         if self.connection is not None:
             self.connection.leave()
@@ -103,13 +104,13 @@ class SlurmCluster:
         self._lock = threading.Lock()
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
-        """The generation of the connection, and srun's output on it, by option."""
+        """srun's output by option, with the generation of the connection at that time."""
         self._toolchains_lock = threading.Lock()
         self._toolchains: dict[str, tuple[int, Toolchain]] = {}
-        """The generation of the connection, and the programs found on it, by the text of the
-        script."""
+        """The programs found on the login node, by the text of the search script, with the
+        generation of the connection at that time."""
         self._array_size = (-1, 0)
-        """The generation of the connection, and MaxArraySize as read on it."""
+        """The generation of the connection at the time of the last read, and MaxArraySize."""
 
     @property
     def name(self) -> str:
@@ -125,21 +126,21 @@ class SlurmCluster:
         return self.job_root() / "envs"
 
     def check_configuration(self, slurm_conf: str | None) -> None:
-        """Raise RequestError if the user's own sbatch would use another configuration than the
-        profile's. `slurm_conf` is SLURM_CONF in the submitting process; None if it is not set."""
+        """Raise RequestError if the profile does not use the Slurm configuration of the user's own
+        sbatch. `slurm_conf` is SLURM_CONF in the submitting process; None if it is not set."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
                 f"SLURM_CONF is {slurm_conf} on this machine but not in the profile of "
                 f"{self.name}, so the job would not go to the cluster of your own sbatch.",
-                hint="Add that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                hint="Add that cluster with `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
 
     def find_image(
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
     ) -> str:
-        """Return the path of an image on this cluster, or the result of `fetched`. Raises
-        NotFoundError."""
+        """Return the path of an image on this cluster, or the name from `fetched` for a tool that
+        downloads images. Raises NotFoundError or RequestError."""
         tool, known = tool_of(runtime), containers.runtime_named(runtime)
         return find_image(
             image,
@@ -173,11 +174,11 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """Run a command and return its output, even if it failed. Raise ControllerError if Slurm
-        does not answer.
+        """Run a command and return its output, even if the command fails. Raise ControllerError if
+        Slurm does not answer.
 
-        A secret protects the separators of the command's format (`sealed`). The output has plain
-        separators.
+        The command prints separators with a secret, so that text in the output cannot forge them
+        (`sealed`). The returned output has plain separators.
         """
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s
@@ -189,7 +190,7 @@ class SlurmCluster:
         return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
-        """Run a command as `run` does, but keep Slurm's usual format of times."""
+        """Run a command as `run` does, but with Slurm's usual output format."""
         self._count(argv[0])
         try:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
@@ -205,8 +206,8 @@ class SlurmCluster:
                 raise
 
     def ask(self, argv: Sequence[str]) -> bytes:
-        """Return the command's output. Raise ControllerError if Slurm does not answer, CommandError
-        if the command failed."""
+        """Return the command's output. Raise ControllerError if Slurm does not answer, or
+        CommandError if the command fails."""
         done = self.run(argv)
         if done.returncode == 0:
             return done.stdout
@@ -227,9 +228,10 @@ class SlurmCluster:
     def deliver(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> Completed:
-        """Create a job's folder with `files` and run `argv`, which calls sbatch, in it.
+        """Create a job's folder with `files`, and run `argv` in the folder. `argv` calls sbatch.
 
-        Raise ControllerError if sbatch did not end in time; Slurm may have accepted the job.
+        Raise ControllerError if sbatch does not end in time; Slurm may have accepted the job
+        anyway.
         """
         self._count("sbatch")
         limit_s = self.profile.submit_timeout_s
@@ -257,13 +259,13 @@ class SlurmCluster:
         return None if said is None else parse_version(said)
 
     def mpi_types(self) -> tuple[str, ...]:
-        """Return the MPI types of srun, best first, cached per connection; () if it has none or
-        they are unknown."""
+        """Return the MPI types of srun, best first, cached per connection; () if srun has none or
+        does not report them."""
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
 
     def max_array_size(self) -> int:
-        """Return MaxArraySize, cached per connection. It exceeds every index of an array. Raise
-        CommandError if the controller does not report it."""
+        """Return MaxArraySize, cached per connection. The highest possible index of an array is one
+        less. Raise CommandError if scontrol fails."""
         with self._srun_lock:
             connection = self.access.connection
             now = 0 if connection is None else connection.generation
@@ -286,9 +288,9 @@ class SlurmCluster:
             return self._srun_said[option][1]
 
     def toolchain(self, modules: Sequence[str]) -> Toolchain:
-        """Return the programs that install packages, with the profile's modules and `modules`
-        loaded. The result is cached per connection. Raise RequestError if the login node cannot
-        load a module."""
+        """Return the login node's programs for installing packages. First load the profile's
+        modules and `modules`, and run the profile's `setup`; raise RequestError if that fails. The
+        result is cached per connection."""
         plan = ScriptPlan(
             title="toolchain",
             job_dir="/",

@@ -31,14 +31,14 @@ _JOIN_S = 5.0
 _SHORTEST_WAIT_S = 0.1
 """The shortest time between two reports to a waiting caller."""
 _NAMED = 5
-"""The number of failed files to list by name."""
+"""The maximum number of failed files to list by name."""
 MIRROR_KEPT_DAYS = 30
 """Days after which the next push removes an unused mirror."""
 
-# $1 is the mirror, $2 the job's folder. An existing copy is complete and stays. Then remove at most
-# one other mirror that was unused for more than $3 days, since the user waits. Each push first
-# updates the mirror's time under the mirror's lock (`files.mirror`), so a mirror with an old time
-# is unused. On file systems without locks, all mirrors stay.
+# Copy the mirror $1 to the job's folder $2. An existing copy is complete and stays. Then remove
+# another mirror that was unused for more than $3 days, but only one, since the user is waiting.
+# Each push first updates the mirror's time under the mirror's lock (`files.mirror`), so a mirror
+# with an old time is unused. On file systems without locks, all mirrors stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 (umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
@@ -111,7 +111,7 @@ class Transfers:
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
                 f"Job {job.id} was submitted without --fetch.",
-                hint="Submit it with --fetch 'results/**', or use `%slurm pull`.",
+                hint="Submit it again with --fetch 'results/**', or use `%slurm pull`.",
             )
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
@@ -144,8 +144,8 @@ class Transfers:
     ) -> Transfer:
         """Start copying the current state of the folder `local` to the job's folder.
 
-        A repeated call for the same job does not change the folder. The transfer fails if any file
-        is unreadable. Raises NotFoundError, or RequestError if the folder cannot be pushed.
+        A repeated call for the same job does not change the job's folder. The transfer fails if any
+        file is unreadable. Raises NotFoundError, or RequestError if the folder cannot be pushed.
         """
         folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)
@@ -239,7 +239,7 @@ class Transfers:
 
     @contextmanager
     def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
-        """Lock the local target. If it is a file, also lock its parent folder."""
+        """Lock the local target. If it is not a folder, also lock its parent folder."""
         target = Path(local).expanduser().resolve()
         with ExitStack() as locks:
             for one in [target] if target.is_dir() else [target.parent, target]:
@@ -340,7 +340,7 @@ class _Running:
             seen = self._revision
             if not self.has_ended:
                 self._news.wait_for(lambda: self._revision > seen, wait_s)
-                # Report changes that arrive together in one answer.
+                # Combine changes in quick succession into one answer.
                 left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
                 self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
         return self.value()

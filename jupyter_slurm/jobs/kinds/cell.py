@@ -58,7 +58,7 @@ class Cell(ByPython[CellSpec]):
         _check_launch(spec)
         if spec.tensorboard is not None and spec.session is not None:
             raise RequestError(
-                "A cell of a session cannot have --tensorboard.",
+                "A cell in a session cannot use --tensorboard.",
                 option="tensorboard",
             )
 
@@ -153,8 +153,8 @@ def task(spec: CellSpec | SweepSpec) -> bytes:
 
 
 def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
-    """Return the cell's own files, with an empty key. For a cell in a session, leave out the key
-    and the file of the code, because each file takes time."""
+    """Return the cell's own files. The key file is empty. For a cell in a session, leave out the
+    key file and the code file, because each file takes time."""
     files: dict[str, bytes | Path] = {layout.TASK: task(spec)}
     if spec.session is None:
         files |= {layout.CELL: spec.code.encode(), layout.KEY: b""}
@@ -164,8 +164,8 @@ def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
 
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
-    """Return node/runner.py and the modules that it imports. `variables` is set if the cell has
-    inputs or outputs."""
+    """Return node/runner.py and the modules that it imports for every cell. If `variables` is set,
+    add cloudpickle and the modules for inputs and outputs."""
     left_out = _FOR_SOME if variables else _FOR_SOME | _FOR_VARIABLES
     files = {name: text for name, text in node_files("runner").items() if name not in left_out}
     if variables:

@@ -47,7 +47,7 @@ class Kernel(ByPython[KernelSpec]):
     def check(self, spec: KernelSpec) -> None:
         if spec.launch in RANKED:
             raise RequestError(
-                f"A kernel is one process, so it cannot have `--launch {spec.launch}`.",
+                f"A kernel is one process, so it cannot use `--launch {spec.launch}`.",
                 hint="Use `--launch ray` or `--launch dask`, or run the code in a cell or session.",
                 option="launch",
             )

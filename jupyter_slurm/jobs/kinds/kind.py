@@ -53,7 +53,7 @@ class Kind(Generic[SpecT]):
     spec: ClassVar[type[JobSpec]]
     """The class of the job's spec, `SpecT`."""
     job: ClassVar[type[Job]]
-    """The class of the job."""
+    """The subclass of `Job` for this kind."""
 
     # --- words ---
     noun: ClassVar[str] = "job"
@@ -66,7 +66,7 @@ class Kind(Generic[SpecT]):
     """Set if the script is passed to sbatch unchanged. Only Slurm then records the job's start, end
     and usage."""
     is_python: ClassVar[bool] = False
-    """Set for Python code. It is checked before submission, may have variables and may run in a
+    """Set for Python code. It is checked before submission, can have variables, and can run in a
     session."""
     takes_arguments: ClassVar[bool] = False
     """Set if the job may have arguments after `--`."""
@@ -74,7 +74,7 @@ class Kind(Generic[SpecT]):
     """Set if the job may start tasks on other nodes. Otherwise all of its GPUs must be on one node.
     """
     makes_images: ClassVar[bool] = False
-    """Set if the job builds images or installs packages, also on the login node."""
+    """Set if the job may build images or install packages, also on the login node."""
     needs_packages: ClassVar[tuple[str, ...]] = ()
     """Packages that our program imports, in addition to the user's packages."""
     has_tasks: ClassVar[bool] = False
@@ -101,7 +101,8 @@ class Kind(Generic[SpecT]):
     accepts_cells: ClassVar[bool] = False
     """Set if the job runs cells on request."""
     is_web_server: ClassVar[bool] = False
-    """Set for a web server. It gets a port on this machine, or a URL below a hub."""
+    """Set for a web server. It gets a port on this machine, and may get a URL below a Jupyter
+    server."""
 
     # --- the end ---
     has_result: ClassVar[bool] = False
@@ -125,7 +126,7 @@ class Kind(Generic[SpecT]):
         return spec
 
     def recorded(self, spec: SpecT, **known: Any) -> Job:
-        """Return the record of a new job. `spec` is complete; `known` contains the other fields."""
+        """Return the `Job` for a new job. `spec` is complete; `known` contains the other fields."""
         both = {*self.spec.__struct_fields__} & {*self.job.__struct_fields__}
         now_s = time.time()
         told = {"state": JobState.SUBMITTING, "created_s": now_s, "state_since_s": now_s}
@@ -133,7 +134,7 @@ class Kind(Generic[SpecT]):
         return self.job(**{**told, **said, **known})
 
     def files(self, spec: SpecT, job: Resolved) -> Files:
-        """Return the files of this kind, with an empty key. `spec` is the job's spec."""
+        """Return the files of a job with this spec. The key file, if any, is empty."""
         code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
@@ -163,8 +164,8 @@ class Kind(Generic[SpecT]):
         return None
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Return the requirement that the node did not meet, and a hint, from the log; None for
-        another failure. `bare` is set for a job without an image."""
+        """Explain from the log which requirement the node did not meet. Return None for other
+        failures. `bare` is set for a job without an image."""
         return None
 
 
@@ -192,7 +193,7 @@ class ByPython(Kind[SpecT]):
 
 @cache
 def node_files(beginning: str) -> Mapping[str, bytes]:
-    """Return the text of the files of node/ with this prefix, by file name."""
+    """Return the contents of files in node/ whose names begin with `beginning`, by file name."""
     from importlib import resources  # noqa: PLC0415 - front ends do not need it
 
     folder = resources.files("jupyter_slurm") / "node"

@@ -121,7 +121,7 @@ class Lab(ByPython[LabSpec]):
 
 
 def _last_line(tail: bytes) -> _LabProgress | None:
-    """Return the last complete line of the file; None if it has no complete line."""
+    """Return the last complete and valid line of the file; None without a valid line."""
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
             return read_json(line, _LabProgress, PROGRESS_BYTES)
@@ -131,8 +131,8 @@ def _last_line(tail: bytes) -> _LabProgress | None:
 
 
 def lab_base_url(spec: JobSpec | None) -> str:
-    """Return the base URL of the lab's server; "/" if the lab has its own port. server/lab_proxy.py
-    serves labs with another base URL."""
+    """Return the base URL of the lab's server. It is "/" unless server/lab_proxy.py serves the lab
+    below a Jupyter server."""
     if not isinstance(spec, LabSpec) or spec.jupyter_base_url is None:
         return "/"
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"

@@ -46,7 +46,7 @@ class Script(Kind[ScriptSpec]):
         ):
             if given:
                 raise RequestError(
-                    f"A batch script is passed to sbatch unchanged, so it cannot have --{option}.",
-                    hint="Write it into the script, or use a cell that begins with `#!`.",
+                    f"A batch script is passed to sbatch unchanged, so it cannot use --{option}.",
+                    hint="Do the same in the script, or use a cell that begins with `#!`.",
                     option=option,
                 )

@@ -46,5 +46,5 @@ class Session(ByPython[SessionSpec]):
 
 
 def task(spec: SessionSpec) -> bytes:
-    """Return the task of node/session.py."""
+    """Return the task for node/session.py."""
     return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})

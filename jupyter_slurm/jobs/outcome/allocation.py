@@ -37,8 +37,9 @@ class Allocation:
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
-    """Return the controller's rows of this job, one per task of an array; [] if Slurm has forgotten
-    it or reused its ID. Raises TransportError, or CommandError if the controller does not answer.
+    """Return the controller's rows of this job; an array may have several. Return [] if Slurm has
+    forgotten the job or reused its ID. Raises TransportError, or CommandError if the controller
+    does not answer.
     """
     slurm_id = record.job.slurm_id
     if slurm_id is None:
@@ -90,7 +91,7 @@ def note_paths(registry: JobRegistry, job_id: str, rows: Sequence[ControlRow]) -
 
 
 def known_path(record: Record, task: int) -> str | None:
-    """Return the output file of an array task; None if only Slurm knows it."""
+    """Return the output file of an array task; None if the record does not contain it."""
     if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
         return path
     return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
@@ -118,8 +119,8 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
-    """Return the accounting rows of the job and its steps. Raise CommandError if the cluster has no
-    accounting."""
+    """Return the accounting rows of the job and its steps. Raise CommandError if sacct fails, as on
+    a cluster without accounting."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []

@@ -1,7 +1,7 @@
 """States, ends and output files of array tasks. No I/O.
 
 The agent stores each task's state (`Job.tasks`) and one pattern for all paths, because Slurm
-forgets a task some minutes after its end.
+forgets a task a few minutes after its end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _NUMBERS = re.compile(r"([0-9]+)")
 
 
 def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) -> dict[str, str]:
-    """Update `Job.tasks` from a listing of tasks (`3`, `5-8%2`, as Slurm writes them) and their
-    states. A task is UNKNOWN if it is no longer listed and its end was never seen."""
+    """Return `Job.tasks`, updated from a listing of tasks (`3`, `5-8%2`, as Slurm writes them) and
+    their states. A task is UNKNOWN if it is no longer listed and its end was never seen. Return {}
+    for more than `MOST` tasks."""
     now: dict[int, str] = {}
     for text, state in found:
         for task in indices(text):
@@ -92,7 +93,7 @@ def runs(values: Iterable[tuple[int, str]]) -> dict[str, str]:
 
 
 def with_states(tasks: Mapping[str, str], changes: Mapping[int, str]) -> dict[str, str]:
-    """Return `Job.tasks` with changed states of some tasks."""
+    """Return `Job.tasks` with the new states in `changes`."""
     return runs({**states_of(tasks), **changes}.items())
 
 
@@ -120,7 +121,7 @@ def is_end(state: str) -> bool:
 
 
 def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
-    """Return the output files of started tasks by index."""
+    """Return the output files of started tasks, by index."""
     return {
         row.array_task_id: row.stdout
         for row in rows
@@ -130,8 +131,8 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
 
 def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
     """Return the pattern of all tasks' paths for `stream` (`StdOut` or `StdErr`). It contains `{}`
-    for a task's index, or `{:03}` for an index of three digits, and `{id}` for the task's own Slurm
-    ID. Return None if the rows are ambiguous."""
+    for a task's index, or `{:03}` for an index padded to three digits, and `{id}` for the task's
+    own Slurm ID. Return None if the rows do not determine a pattern."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
         raw, task = scontrol.output_pattern(row.fields, stream), row.array_task_id or ""
@@ -159,8 +160,8 @@ def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
 
 
 def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | None:
-    """Return the task's output file by `pattern`; None if the pattern needs the task's Slurm ID and
-    that is unknown."""
+    """Return the task's output file from `pattern`; None if the pattern contains the task's Slurm
+    ID, but `own_id` is None."""
     if "{id}" in pattern and own_id is None:
         return None
     values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}

@@ -62,7 +62,7 @@ _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
 src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
-"""Pauses between requests to the controller, since many jobs may end at once."""
+"""Growing pauses between requests to the controller, since many jobs may end at once."""
 
 
 class Ending:
@@ -85,7 +85,8 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Judge and record the job's end; return False if the job was requeued."""
+        """Judge and record the job's end. Return False if the job has not ended, as after a
+        requeue, or if the agent is stopping."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -106,8 +107,8 @@ class Ending:
         return True
 
     def record_if_clear(self) -> bool:
-        """If the job's own files prove its end, record the end without waiting. Otherwise return
-        False."""
+        """Record the end, without waiting, if the job's own files prove it. Return whether they
+        prove it."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is not None:
@@ -128,8 +129,8 @@ class Ending:
         self._record(judge(evidence), evidence)
 
     def _goes_to_its_end(self) -> bool:
-        """Mark the job FINISHING; return False if it has already ended, such as a cell that its
-        session rejected."""
+        """Mark the job FINISHING. Return False if it has already ended, e.g. because its session
+        rejected the cell."""
         with self._registry.lock():
             if self._registry.job(self._job.id).state.final:
                 return False
@@ -151,7 +152,7 @@ class Ending:
     def _files(self, slurm: SlurmVerdict | None, session: SessionEnd | None = None) -> Evidence:
         job, folder = self._job, self._dir
         facts = [
-            # A larger file is damaged and ignored.
+            # A file above the size limit is damaged, and therefore ignored.
             Span(folder.exit(job.restarts), 0, limits.FILE_BYTES),
             Span(folder.started(job.restarts), 0, limits.FILE_BYTES),
             Span(folder.result(job.restarts), 0, limits.FILE_BYTES),
@@ -165,7 +166,7 @@ class Ending:
         read = self._cluster.transport.read_many
         try:
             found = read([*facts, *tails])
-        except NotAFileError:  # the job replaced a file: ignore that one
+        except NotAFileError:  # the job replaced a file: ignore that file
             found = [self._read(span) for span in [*facts, *tails]]
         except FileAccessError:  # the log and slurm.out are optional
             found = read(facts)
@@ -199,13 +200,14 @@ class Ending:
         )
 
     def _unmet(self) -> str | None:
-        """Describe a job of `--after` whose end prevents this job from starting."""
+        """Describe a job of `--after` whose end prevents this job from starting; return None if
+        nothing prevents it."""
         asked = self._registry.record(self._job.id).asked
         return unmet(asked, self._registry) if asked is not None and asked.after else None
 
     def _has_claimed(self) -> bool:
-        """Return whether the job's own script has claimed the attempt. A session's cell has no
-        script."""
+        """Return whether the job's own script has claimed the attempt. Batch scripts and cells of
+        sessions do not claim attempts."""
         job = self._job
         if kind_of(job).is_raw_script or job.session is not None:
             return False
@@ -218,8 +220,8 @@ class Ending:
             return None
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
-        """Return the session's end if it ended this cell. Return None for another cause, or for a
-        job that is not a session's cell."""
+        """Return the session's end if it is the cause of this cell's end. Return None for another
+        cause, or for a job that is not a session's cell."""
         session_id = self._job.session
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None
@@ -241,7 +243,7 @@ class Ending:
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
         """Return Slurm's verdict; wait while Slurm cleans up. Return None if Slurm has forgotten
-        the job, or still runs it although it has an exit file."""
+        the job, or still runs the job although an exit file exists."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
@@ -266,7 +268,7 @@ class Ending:
 
     def _with_failed_nodes(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
         """Return the verdict with the nodes that failed at the job's end, or the node whose Prolog
-        failed. After a failed Prolog Slurm cancels the job without a reason. If the node was
+        failed. After a failed Prolog, Slurm cancels the job without a reason. If the node was
         already starting the job, the state is FAILED with exit code 1."""
         unknown = slurm.cancelled_by is None and not evidence.cancel_requested
         of_prolog = slurm.state in _OF_PROLOG and unknown and evidence.started is None
@@ -291,7 +293,9 @@ class Ending:
             raise _StoppedError
 
     def _ask_controller(self) -> SlurmVerdict | None:
-        """Return the controller's verdict; None if it has forgotten the job."""
+        """Return the controller's verdict. If the controller has forgotten the job, return the
+        verdict from the job's last row in squeue, or None. Raise _NotYetError or _GoesOnError if
+        the job has not ended."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -332,7 +336,7 @@ class Ending:
             return self._registry.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
-        """Return the verdict of accounting; None without accounting or for an unknown job."""
+        """Return the verdict of accounting; None if accounting does not report the job's end."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -342,7 +346,8 @@ class Ending:
         rows = [row for row in known if row.step is None]
         if not rows:
             return None
-        # With `-D` the last of several records is the newest. Each array task has its own records.
+        # With `sacct -D`, the last of several records is the newest. Each array task has its own
+        # records.
         latest = {row.slurm_id: row for row in rows}.values()
         if not all(states.is_terminal(row.state) for row in latest):
             return None
@@ -419,8 +424,8 @@ def is_unstarted(job: Job, row: QueueRow) -> bool:
 def _with_tasks(
     last: SlurmVerdict, tasks: Mapping[str, str], codes: Mapping[str | None, int | None]
 ) -> SlurmVerdict:
-    """Return Slurm's verdict on an array with all its tasks. Slurm may have forgotten failed tasks.
-    Their exit codes are then unknown."""
+    """Return Slurm's verdict on an array, based on all of its tasks. If Slurm has forgotten a
+    failed task, the task's exit code is unknown."""
     if not tasks:
         return last
     state = last.state
@@ -428,7 +433,8 @@ def _with_tasks(
         bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
         state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
     exit_code = last.exit_code if state is last.state else None
-    # For cancelled tasks, keep Slurm's verdict: it may name the user who cancelled them.
+    # If all failed tasks were cancelled, keep Slurm's verdict: it may name the user who cancelled
+    # them.
     all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
     return replace(
         last,
@@ -465,7 +471,7 @@ class _GoesOnError(Exception):
 
 
 def _ranks(job: Job, result: RunnerResult | None) -> dict[str, int]:
-    """Return the number of ranks of a cell on many nodes."""
+    """Return the field `ranks` for a cell on many nodes; {} for other jobs, or without a result."""
     if isinstance(job, CellJob) and job.launch and result:
         return {"ranks": result.ranks}
     return {}

@@ -1,4 +1,4 @@
-"""A job's output records and log, read after a cursor and merged into outputs.
+"""A job's output records and log after a cursor, merged into outputs.
 
 The cursor contains the position in each file. A front end can therefore continue after a restart,
 or from the position of another front end.
@@ -35,8 +35,8 @@ _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 _MOST_BYTES = 64 << 20
 """Maximum bytes to read in one call, so that it answers within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
-"""The size limit of a record. It suffices for a large picture; every front end holds several copies
-of a record."""
+"""The size limit of a record. It allows for a large picture, but limits memory use: every front end
+holds several copies of a record."""
 _CUT_CHARACTERS = 1000
 """The number of characters shown of an overlong line."""
 _MOST_SHOWN_BYTES = 8 << 20
@@ -94,7 +94,7 @@ class _Piece:
 
 
 class LogReader:
-    """A reader of a job's output. `attempts` counts the attempts, including a running one."""
+    """A reader of a job's output."""
 
     def __init__(
         self,
@@ -116,8 +116,9 @@ class LogReader:
         self, cursor: Cursor, attempts: int, budget_bytes: int | None, log_time_s: int = 0
     ) -> Chunk:
         """Return the output after `cursor`. With a budget, older stream text is skipped and
-        counted; without a budget, the call returns after about a megabyte. `log_time_s` is the time
-        of the log's text after `cursor`, since the file does not show it; 0 if unknown."""
+        counted; without a budget, the call returns after about a megabyte. `attempts` is the number
+        of attempts, including a running attempt. `log_time_s` is the time of the log's text after
+        `cursor`, since the log does not contain times; 0 if unknown."""
         chunk = Chunk(deque(), cursor)
         text_bytes = shown_bytes = records = 0
         read_bytes = 0
@@ -191,7 +192,7 @@ class LogReader:
         piece.size += found.size
         piece.shown_bytes = found.shown_bytes
         piece.last = piece.last and found.last
-        # Report a path that is not a file only once, at the beginning.
+        # If a path is not a file, report that only once, at the beginning.
         piece.cursor = replace(
             found.cursor,
             log=cursor.log + (taken or log in refused),
@@ -219,8 +220,8 @@ class LogReader:
         return read, refused
 
     def _records(self, path: PurePosixPath | None, cursor: Cursor, data: bytes) -> _Piece:
-        """Parse the records in `data`, which was read at the cursor. Also read a record that
-        exceeds `data`."""
+        """Parse the records in `data`, which was read at the cursor. If the first record exceeds
+        `data`, read all of that record."""
         if cursor.cut:
             return _rest_of_line(cursor, data)
         limit = _PIECE_BYTES
@@ -289,7 +290,7 @@ def _text(data: bytes) -> tuple[str, int]:
 
 
 def _first_lines(data: bytes) -> bytes:
-    """Return the lines of `data` that are parsed at a time."""
+    """Return the first lines of `data`, at most `_MOST_RECORDS`."""
     if data.count(b"\n") <= _MOST_RECORDS:
         return data
     end = 0
@@ -308,7 +309,8 @@ def _cut_line(cursor: Cursor, data: bytes) -> _Piece:
 
 
 def _rest_of_line(cursor: Cursor, data: bytes) -> _Piece:
-    """Skip to the end of an overlong line, if it is in `data`, and report the skipped size."""
+    """Skip the rest of an overlong line. If the end of the line is in `data`, report the skipped
+    size."""
     end = data.find(b"\n")
     if end < 0:
         last = len(data) < _PIECE_BYTES

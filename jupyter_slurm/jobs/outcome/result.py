@@ -62,7 +62,7 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     ended_s: Moment
     peak_rss_mib: float
     cpu_s: float
-    """CPU seconds. This and `peak_rss_mib` are 0 if not measured, such as on a lost node."""
+    """CPU seconds. This and `peak_rss_mib` are 0 if not measured, as on a lost node."""
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     """The number of ranks; 0 if the code ran once."""
     gathered: tuple[RunnerVariables, ...] = ()
@@ -92,7 +92,8 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
     time_s: Moment
 
     def known(self, job: Job) -> dict[str, object]:
-        """Return fields of the job. squeue may never have listed them."""
+        """Return the fields of the job that this file contains, since squeue may never have listed
+        the job."""
         return {
             "nodes": job.nodes or (self.node,),
             "partition": job.partition or self.partition or None,
@@ -105,7 +106,8 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
     """Return the result in a `result.N.json`. Results are cached, since the verdict on the job and
     then its clients need them.
 
-    Raise SignatureError if it is not signed with `key`, MalformedError if it is incomplete.
+    Raise SignatureError if the result is not signed with `key`, or MalformedError if it is
+    incomplete.
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
@@ -141,7 +143,7 @@ def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
         raise SignatureError(
             f"The result has variables that --out does not name ({told}), so it was not read.",
-            hint="Check who can read the job's folder: another program used its key.",
+            hint="Check who can read the job's folder: another program used the job's key.",
         )
 
 
@@ -189,7 +191,8 @@ def _record(line: bytes) -> Output:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        # msgspec rejects a lone surrogate (a printed file name that is not UTF-8); json accepts it.
+        # msgspec rejects a lone surrogate (from a printed file name that is not UTF-8); json
+        # accepts it.
         return cast("Output", msgspec.convert(_valid(json.loads(line)), Output))
     except (ValueError, RecursionError):  # from json, UTF-8 or msgspec
         return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")

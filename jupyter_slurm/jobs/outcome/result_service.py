@@ -1,5 +1,5 @@
 """A job's output after a cursor, and its result. Variables are returned as a local file. If the
-transport had to copy the file, it is removed after use."""
+transport had to copy the file, the copy is removed after use."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ from jupyter_slurm.wire import (
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
 _GATHER_S = 0.01
-"""Seconds to delay an answer for the job's end, so that a short cell needs only one answer."""
+"""Seconds to hold back an answer in case the job ends, so that a short cell needs only one answer.
+"""
 _FOLLOWED_S = 2.0
-"""Seconds after a read to the end of the log. Log text that arrives within this time gets its
+"""Seconds after a read reached the end of the log. Text that is added within these seconds gets its
 arrival time.
 """
 _SILENT = "the result does not mention it"
@@ -94,7 +95,7 @@ class ResultService:
         self._copies: dict[str, list[Path]] = {}
         """Local copies by job ID."""
         self._ends: dict[tuple[str, int | None], tuple[_End, ...]] = {}
-        """The ends of the log last seen by each reader, by job and task."""
+        """The ends of logs that readers have recently reached, by job ID and task."""
 
     def logs(
         self,
@@ -115,7 +116,7 @@ class ResultService:
             except LoginNeededError:
                 raise
             except TransportError:
-                # The connection dropped, which `problem` reports.
+                # The connection dropped, which `Job.problem` reports.
                 job, show = self._registry.job(job_id), "text"
                 chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
@@ -192,7 +193,8 @@ class ResultService:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
             told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
             self._registry.change(job.id, **told)
-            # Return the job as it was before reading. If it has ended since, it has more output.
+            # Return the job as it was before reading. If it has ended since, it may have more
+            # output.
             job = msgspec.structs.replace(job, **told)
         return job, chunk, cluster.profile.show
 
@@ -214,7 +216,7 @@ class ResultService:
             raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
         if task is None:
             task = array_tasks.first(job.tasks)
-            heading = f"[Task {task} of an array; `--task N` shows another.]\n"
+            heading = f"[Task {task} of an array; `--task N` shows another task.]\n"
         state = None if task is None else array_tasks.state_of(job.tasks, task)
         if task is None or state is None:
             raise RequestError(
@@ -233,8 +235,8 @@ class ResultService:
         return path, error_path(record, task), heading
 
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
-        """Return the task's output file from the controller, or else from accounting, which may
-        have the ID of a forgotten task."""
+        """Return the task's output file; None if unknown. Ask the controller, and then accounting,
+        which may have the ID of a task that the controller has forgotten."""
         job = record.job
         note_paths(self._registry, job.id, ask_jobs(cluster, record))
         if (path := known_path(record, task)) is not None or record.task_stdout is None:
@@ -350,7 +352,7 @@ class ResultService:
         return str(path)
 
     def served(self, job_id: str) -> None:
-        """Remove the copies made by `result` for this job."""
+        """Remove the copies made by `result` for this job, and the table of an ended sweep."""
         for copy in self._copies.pop(job_id, ()):
             _remove(copy)
         job = self._registry.job(job_id)
@@ -393,7 +395,7 @@ def remove_old_files(unsent: Collection[str]) -> None:
     for pattern, kept_s in _KEPT_S.items():
         try:
             found = list(places.spool_dir().glob(pattern))
-        except (ConfigError, OSError):  # the call that needs the folder raises it
+        except (ConfigError, OSError):  # the call that needs the folder raises the error
             return
         for path in found:
             with suppress(OSError):  # removed by another process, or not a file

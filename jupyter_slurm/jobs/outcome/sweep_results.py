@@ -37,8 +37,8 @@ def fetched_folder(job_id: str) -> Path:
 def fetch(
     transport: Transport, record: Record, ends: Mapping[int, TaskEnd], key: bytes
 ) -> tuple[Path, dict[str, str]]:
-    """Copy the variables. Return the local folder, and the reason for each missing variable. Raises
-    SignatureError."""
+    """Copy the variables of the successful tasks. Return the local folder, and the reason for each
+    missing variable. Raises SignatureError."""
     job, remote = record.job, JobDir(PurePosixPath(record.job.job_dir))
     folder = fetched_folder(job.id)
     shutil.rmtree(folder, ignore_errors=True)
@@ -64,7 +64,7 @@ def fetch(
 
 
 def _lists(ends: Mapping[int, TaskEnd]) -> Iterator[tuple[int, RunnerVariables]]:
-    """Yield the signed list of variables of each succeeded task."""
+    """Yield each successful task with the signed list of its variables."""
     for task, end in ends.items():
         if end.result is not None and end.result.variables and end.state == "COMPLETED":
             yield task, end.result.variables

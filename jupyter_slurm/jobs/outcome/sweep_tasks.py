@@ -1,8 +1,8 @@
 """The tasks of a sweep, judged by the queue and the tasks' own files.
 
-`verdict.py` judges the end of a task like the end of a job. Facts of the tasks are cached in
-memory. The record has only their states (`Job.tasks`); everything else is read again from the
-files.
+`verdict.py` judges the end of a task like the end of a job. Facts about the tasks are cached in
+memory. The record contains only the tasks' states (`Job.tasks`); the next agent reads everything
+else from the files again.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class SweepTable:
         return task in self._arrays and self._arrays[task].token == array.token
 
     def _follow_arrays(self) -> None:
-        """Forget the ends of tasks that were submitted again."""
+        """Update the arrays, and forget the ends of tasks that were submitted again."""
         record = self._registry.record(self._id)
         if record.arrays == self._known_arrays:
             return
@@ -240,7 +240,7 @@ class SweepTable:
                 self._files[task] = files
 
     def _read(self, tasks: Sequence[int]) -> Iterator[tuple[int, _Files]]:
-        """Read the newest attempt of each task."""
+        """Yield each task with the files of its newest attempt."""
         left = list(tasks)
         while left:
             some, left = left[:_AT_ONCE], left[_AT_ONCE:]
@@ -282,7 +282,7 @@ class SweepTable:
     def _contents(self, spans: Sequence[Span]) -> list[bytes | None]:
         try:
             return self._cluster.transport.read_many(spans)
-        except FileAccessError:  # one of them is not a file: ignore it
+        except FileAccessError:  # a path is not a file: ignore it
             return [self._content(span) for span in spans]
 
     def _content(self, span: Span) -> bytes | None:
@@ -347,7 +347,8 @@ class SweepTable:
         return files is None or files.exit is None
 
     def _settle(self, known: Mapping[int, _Row | None]) -> None:
-        """Judge these tasks with Slurm's row of each, which is None for a task unknown to Slurm."""
+        """Judge the tasks in `known` with Slurm's rows. The row is None for a task that Slurm does
+        not report."""
         blank = {task: _Files(self._attempt(task), None, None, None) for task in known}
         found = {task: self._files.get(task) or files for task, files in blank.items()}
         logs = self._logs({task: one for task, one in found.items() if one.started})
@@ -440,7 +441,8 @@ class SweepTable:
         return before if task in self._arrays else "PENDING"
 
     def _publish(self) -> None:
-        """Update the job from the states of its tasks."""
+        """Update the job from the states of its tasks. Cancel the other tasks after `max_fails`
+        failures."""
         with self._registry.lock():
             job = self._registry.job(self._id)
             assert isinstance(job, SweepJob)
@@ -496,7 +498,9 @@ class SweepTable:
         return {
             "state": state,
             "why": why,
-            "advice": f"Submit them again with `%slurm retry {job.id}`." if failed else None,
+            "advice": f"Submit the failed tasks again with `%slurm retry {job.id}`."
+            if failed
+            else None,
             "reason": None,
             "problem": None,
             "problem_since_s": None,

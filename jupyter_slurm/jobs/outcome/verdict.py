@@ -123,13 +123,13 @@ _OUR_WORDS = re.compile(r"^jupyter-slurm: (.+)$", re.MULTILINE)
 _GONE = re.compile(r"^jupyter-slurm: (\S+) is gone: ", re.MULTILINE)
 """The message of node/launch.py about a lost node."""
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
-"""The names of errors by which `node/launch.py` ends a job on many nodes."""
+"""The names of the errors with which `node/launch.py` ends a job on many nodes."""
 _UNNAMED = "Slurm does not report whether a user or an administrator cancelled it."
 
 
 class Cause(Enum):
-    """Causes of an end, with a sentence and advice. `slurm.diagnosis` contains Slurm's own causes,
-    and those suggested by a log or an exit code."""
+    """Causes of a job's end, each with a sentence and advice. `slurm.diagnosis` contains Slurm's
+    own causes, and those suggested by a log or an exit code."""
 
     LOGIN_FILES = (
         "The node's login files ended the job before your code started: an `exec`, an `exit`, or a "
@@ -142,15 +142,14 @@ class Cause(Enum):
     )
     NO_RECORD = (
         "Slurm reports success, but the job left no exit record.",
-        "Check that the job's folder is mounted on the node, and that its disk and your quota are "
-        "not full.",
+        "Check disk space and quota, and that the job's folder is mounted on the node.",
     )
     TIME_PASSED = (
         "No exit record found. The time limit has passed, so Slurm probably stopped the job.",
     )
     SESSION_ENDED = (
         "The session ended while the cell ran.",
-        "Start another session with `%slurm session start`: the session's variables are lost.",
+        "Start another session with `%slurm session start`: the old session's variables are lost.",
     )
     SESSION_ENDED_FIRST = ("The session ended before the cell started.", SESSION_ENDED[1])
     NEVER_STARTED = (
@@ -184,7 +183,7 @@ class Cause(Enum):
     )
     LOST = (
         "Slurm no longer has a record of the job, and the job left no exit record.",
-        "Check its output, and ask the cluster's support with its Slurm ID.",
+        "Check its output, and report its Slurm ID to the cluster's support.",
     )
 
     def __init__(self, why: str, advice: str | None = None) -> None:
@@ -231,8 +230,8 @@ _NAMED = frozenset(
 
 
 def ended_by_itself(evidence: Evidence) -> Verdict | None:
-    """Return the verdict from the job's own files; None for a signal or a missing file, since only
-    Slurm knows the cause."""
+    """Return the verdict from the job's own files. Return None if they do not prove the cause, as
+    after a signal or without an exit file."""
     exit_file, result = evidence.exit, evidence.result
     if exit_file is None or exit_file.signal:
         return None
@@ -312,7 +311,7 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
 
     # If MPI cannot start, it ends the process, which then counts as killed. The launcher's error
-    # has the cause.
+    # contains the cause.
     of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
     if result is not None and result.ename and (of_launcher or result.status == "error"):
         raised = f"The cell raised {result.ename}."
@@ -343,8 +342,8 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _unmade(log: str) -> Explained | None:
-    """Explain why an image or an environment was not built. Return None if the job builds
-    neither."""
+    """Explain why an image or an environment was not built. Return None if the log does not show
+    such a failure."""
     image = read_failure(log)
     return environment_script.failure(log) if image is None else _image_failed(image, log)
 
@@ -362,13 +361,13 @@ def _stopped(log_tail: str) -> str | None:
 
 
 def interrupted_at(evidence: Evidence) -> str | None:
-    """Name the line of the recipe at which a build stopped."""
+    """Name the line of the recipe at which an image build stopped; return None if unknown."""
     made_none = kind_of(evidence).makes_images and read_failure(evidence.log_tail)
     return _stopped(evidence.log_tail) if made_none else None
 
 
 def _diagnosed(found: Explanation, exit_code: int | None) -> str:
-    """Return the diagnosis. Name the exit code first if the output only suggests it."""
+    """Return the diagnosis. Name the exit code first if the output only suggests the cause."""
     if not found.suggested:
         return found.sentence
     return joined(f"Failed (exit code {exit_code}). Its output suggests:", found.sentence)
@@ -418,7 +417,7 @@ def _by_cause(
 
 
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
-    """Judge a cell by its session's end. It is CANCELLED if the session did not fail."""
+    """Judge a cell by its session's end. The cell is CANCELLED if the session did not fail."""
     known = session.state in _NAMED | {JobState.FAILED, JobState.LOST}
     cause = Cause.SESSION_ENDED_FIRST if evidence.started is None else Cause.SESSION_ENDED
     return cause.verdict(
@@ -449,7 +448,8 @@ def _never_started(state: JobState, node: str, reason: str) -> Verdict:
 
 
 def _traced(evidence: Evidence) -> JobState | None:
-    """Return the cause according to the log or the time limit; None if unknown."""
+    """Return the final state according to the log, the time limit or a requested cancellation; None
+    if unknown."""
     for state, pattern in _TRACES.items():
         # The message may be about a step; Slurm reports the job's state more reliably.
         known = state is JobState.CANCELLED and evidence.slurm is not None
@@ -468,7 +468,8 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     if slurm.failed_node is not None:
         return _never_started(slurm.state, *slurm.failed_node)
     if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_raw_script:
-        # The claim failed because of a duplicate, or a full disk prevented the exit file.
+        # Either a duplicate script had already claimed the folder, or the disk was too full for the
+        # exit file.
         return Cause.NO_RECORD.verdict(JobState.LOST, exit_code=slurm.exit_code)
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why=SUCCEEDED, exit_code=0)
@@ -492,7 +493,7 @@ def _bare(slurm: SlurmVerdict) -> str:
 
 
 def measured(why: str, usage: Usage | None) -> str:
-    """Return the reason, with the memory used if the job ran out of memory."""
+    """Return the reason. If the job ran out of memory, include the memory used."""
     if why != diagnosis.OUT_OF_MEMORY or not (usage and usage.peak_memory_mib and usage.memory_mib):
         return why
     return f"Out of memory (peak {memory(usage.peak_memory_mib)} of {memory(usage.memory_mib)})."

@@ -1,1 +1,1 @@
-"""Records of jobs on this machine, and their changes."""
+"""The local records of jobs, and the changes to jobs."""

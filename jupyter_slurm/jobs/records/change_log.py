@@ -26,7 +26,7 @@ class Cursors:
         self._epoch = secrets.token_hex(4)
 
     def cursor(self, revision: int, *more: str) -> str:
-        """Return the cursor of a revision, with the caller's extra state."""
+        """Return the cursor for a revision, with the caller's extra state."""
         return ".".join((self._epoch, str(revision), *more))
 
     def read(self, cursor: str) -> tuple[int | None, str]:

@@ -1,4 +1,4 @@
-"""The changes of jobs and connections since a cursor, for `Api.changes`.
+"""The changes to jobs and connections since a cursor, for `Api.changes`.
 
 A cursor contains the revision of the jobs, digests of connections and queue statuses, and the
 revision of each cluster's listed jobs. The agent does not keep a list of clients.
@@ -116,7 +116,8 @@ def _listings(
 
 
 def _unfinished(news: Delta[Job], clusters: set[str]) -> Delta[Job]:
-    """Return the changes of the jobs in the queues of these clusters."""
+    """Return the changes to unfinished jobs in the queues of these clusters. Ended jobs are in
+    `gone`."""
     there = [job for job in news.values if job.cluster in clusters and job.slurm_id is not None]
     live = tuple(job for job in there if not job.state.final)
     ended = () if news.whole else tuple(job.id for job in there if job.state.final)

@@ -14,7 +14,7 @@ from jupyter_slurm.wire import Job, JobEvent, JobState
 MOST = 100
 """The maximum number of events per job; the oldest reasons for waiting are dropped first."""
 _CLOCKS_DIFFER_S = 5.0
-"""Tolerance for a node's clock, which may differ and reports whole seconds."""
+"""Tolerance in seconds for a node's clock, which may differ and reports whole seconds."""
 _WAITS = frozenset(
     {
         JobState.PENDING,
@@ -45,7 +45,7 @@ def following(
 
 
 def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
-    """Return the event at a time that keeps the order, since a node's clock may differ."""
+    """Return the event with a time that keeps events in order, since a node's clock may differ."""
     time_s = event.time_s if event.time_s > latest_s - _CLOCKS_DIFFER_S else now_s
     return JobEvent(time_s=max(time_s, latest_s), state=event.state, text=event.text)
 

@@ -1,9 +1,9 @@
 """Our jobs in memory and on disk, and the calls that wait for changes.
 
-Only the registry changes a job. Each change is on disk before it is visible, and increments the
-revision. The registry is thread-safe. On disk each job has a JSON file, replaced atomically, so
-that the record survives a crash of the agent at any point. The key that signs a job's result is in
-a file of its own, so that it is never shown or logged.
+Only the registry changes a job. Each change increments the revision. A change is on disk before it
+is visible, except in `observe`. The registry is thread-safe. On disk each job has a JSON file,
+replaced atomically, so that the record survives a crash of the agent at any point. The key that
+signs a job's result is in a file of its own, so that it is never shown or logged.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class TaskArray(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     """The array's ID in Slurm's job name and comment. The first array has the ID of our job."""
     tasks: str
-    """Indices of the sweep's tasks."""
+    """The array's tasks, as indices in the sweep."""
     offset: int = 0
-    """The difference between a task's index in the sweep and in Slurm's array."""
+    """A task's index in the sweep minus its index in Slurm's array."""
     base: int = 0
     """The number of the first attempt."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
@@ -120,8 +120,8 @@ _CONTENT = {
 
 
 def without_content(spec: JobSpec) -> JobSpec:
-    """Return the spec without its code, input variables, values of environment variables, and text
-    of packages."""
+    """Return the spec without its code, input variables, parameters, values of environment
+    variables, and contents of package files."""
     packages = spec.environment
     if packages is not None:
         packages = msgspec.structs.replace(packages, text="", project="")
@@ -152,8 +152,8 @@ class JobRegistry:
 
     @property
     def change_count(self) -> int:
-        """The number of notifications. Read it, check the condition, then wait for another
-        notification."""
+        """Return the number of notifications. Read it before checking a condition, then wait for
+        `changed_since`."""
         return self._change_count
 
     def changed_since(self, count: int) -> Callable[[], bool]:
@@ -201,7 +201,7 @@ class JobRegistry:
         self._notify()
 
     def has(self, job_id: str) -> bool:
-        """Return whether a record has this ID, which is not a Slurm ID."""
+        """Return whether a record has this ID. Slurm's IDs do not count."""
         with self._changed:
             return job_id in self._records
 
@@ -277,7 +277,7 @@ class JobRegistry:
             return record.job
 
     def next_revision(self) -> int:
-        """Increment the revision for a row without a record. Call this within `lock`."""
+        """Increment and return the revision, for a row without a record. Call it within `lock`."""
         self.cursors.latest += 1
         self._notify()
         return self.revision
@@ -345,7 +345,7 @@ class JobRegistry:
             self.store.save_synced(record)
 
     def change_each(self, changed: Callable[[Record], Mapping[str, Any] | None]) -> None:
-        """Save each record for which `changed` returns changes of the job. `changed` may also alter
+        """Save each record for which `changed` returns changes to the job. `changed` may also alter
         the record."""
         with self._changed:
             for record in [*self._records.values()]:
@@ -372,7 +372,8 @@ class JobRegistry:
             yield
 
     def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
-        """Return whether `ready` became true within `wait_s`; test it after every notification."""
+        """Wait until `ready` is true, and test it after every notification. Return False after
+        `wait_s`, and True as soon as the registry closes."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
 

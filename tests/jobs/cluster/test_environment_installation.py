@@ -64,7 +64,7 @@ def test_simultaneous_scripts_install_packages_once(folder: Folder) -> None:
     wait_until(folder.calls.exists)
     second = folder.start()
     assert second.stdout is not None
-    assert "Another job installs them" in second.stdout.readline()
+    assert "Another job is installing the packages" in second.stdout.readline()
     folder.gate.touch()
     assert (first.wait(30), second.wait(30)) == (0, 0)
     assert folder.calls.read_text() == "installed\n"
