@@ -198,8 +198,8 @@ _MACHINE = (
         "Job folder",
         '[ -d "$at" ] && [ -w "$at" ] || echo "not writable"; printf "%s\\n" "$root"',
         r"\A(?!not writable)",
-        "Set `job_root` in the cluster's profile to a folder that you can write and that is "
-        "mounted on every node.",
+        "Set `job_root` in the cluster's profile to a folder that every node mounts and that you "
+        "can write to.",
     ),
     Row(
         "Space in the job folder",

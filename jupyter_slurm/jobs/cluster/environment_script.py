@@ -5,7 +5,7 @@ The folder `envs/` in `job_root` contains for each environment:
     ID                  a link to the environment's folder, created once the folder is complete
     ID-HOST-PID         the folder, which never moves, because scripts in it contain the path
     ID/about.json       the facts that `%slurm env` lists
-    ID/machine          the processor architecture of the node that installed it
+    ID/machine          the processor architecture of the machine that installed it
     ID/used             a file that each job touches when it starts in the environment
     .ID.lock            a lock, held during the installation
 """

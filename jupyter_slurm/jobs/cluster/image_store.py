@@ -71,7 +71,7 @@ class ImageStore:
         return [(tool, record) for tool, record in read if record is not None]
 
     def names(self, tool: str) -> list[str]:
-        """Return the names of all images for `tool`, as in `--image`."""
+        """Return the names of all images for `tool`, as `--image` accepts them."""
         return [record.name for one, record in self.records() if one == tool]
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:

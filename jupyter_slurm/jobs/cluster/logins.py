@@ -116,7 +116,7 @@ class Login:
             return self._seen_by(caller)
 
     def notify(self) -> None:
-        """Wake waiting calls after a change of the connection."""
+        """Wake waiting calls after the connection has changed."""
         with self._changed:
             self._notify()
 

@@ -39,7 +39,7 @@ def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
         if sacct.is_disabled(str(exc)):
             return []
         raise
-    # A requeued job has several records; the last one has the outcome.
+    # A requeued job has several records; the last record has the outcome.
     jobs = {row.slurm_id: row for row in accounted if row.step is None}
     ended = [row for row in jobs.values() if states.is_terminal(row.state)]
     others = [_listed_job(row, cluster.name) for row in ended if not _is_ours(row, ours)]
@@ -107,8 +107,8 @@ def _turn(row: sprio.PriorityRow) -> tuple[int, int]:
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
-    """Run a Slurm command as written. Raise RequestError if it is not a Slurm command or is
-    forbidden."""
+    """Run a Slurm command as written. Raise RequestError if it is not a Slurm command, or if the
+    profile forbids commands."""
     if not argv or argv[0] not in _COMMANDS:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)

@@ -104,13 +104,13 @@ class SlurmCluster:
         self._lock = threading.Lock()
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
-        """srun's output by option, with the generation of the connection at that time."""
+        """The cached output of srun, by option, with the connection's generation."""
         self._toolchains_lock = threading.Lock()
         self._toolchains: dict[str, tuple[int, Toolchain]] = {}
-        """The programs found on the login node, by the text of the search script, with the
-        generation of the connection at that time."""
+        """The cached programs of the login node, by the text of the search script, with the
+        connection's generation."""
         self._array_size = (-1, 0)
-        """The generation of the connection at the time of the last read, and MaxArraySize."""
+        """The cached MaxArraySize, after the connection's generation."""
 
     @property
     def name(self) -> str:
@@ -339,9 +339,9 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
-    """Return the error for a running sbatch that has not answered."""
+    """Return the error for a running sbatch that has not answered yet."""
     return ControllerError(
-        f"The `sbatch` on {name} has not answered yet and is still running.",
+        f"`sbatch` on {name} is still running and has not answered yet.",
         hint="Check the controller with `scontrol ping`.",
         detail=said or None,
     )

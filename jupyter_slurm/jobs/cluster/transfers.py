@@ -248,7 +248,8 @@ class Transfers:
 
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
-        """Lock the target, since two concurrent transfers would remove each other's folders."""
+        """Lock the target, since two concurrent transfers would remove each other's temporary
+        files."""
         lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
             check_stop(stop)
