@@ -98,8 +98,8 @@ class Tunnels:
         local_port: int = 0,
     ) -> Tunnel:
         """Return a tunnel to `host:port`; open it if needed. `host` may be the path of a Unix
-        socket; `port` is then 0. Raise ForwardError if the local port is taken, the job is not
-        running, or the login node cannot resolve the host."""
+        socket; `port` is then 0. Raise RequestError if either is invalid. Raise ForwardError if the
+        local port is taken, the job is not running, or the login node cannot resolve the host."""
         if is_path(host):
             valid = port == 0 and host.isprintable()
         else:

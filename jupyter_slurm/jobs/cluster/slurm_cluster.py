@@ -110,7 +110,7 @@ class SlurmCluster:
         """The cached programs of the login node, by the text of the search script, with the
         connection's generation."""
         self._array_size = (-1, 0)
-        """The cached MaxArraySize, after the connection's generation."""
+        """The connection's generation, and the MaxArraySize cached for it."""
 
     @property
     def name(self) -> str:
