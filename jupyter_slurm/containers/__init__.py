@@ -34,8 +34,8 @@ RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
 
 
 def runtime_named(name: str) -> Runtime:
-    """Return the runtime. Raise RequestError for an unknown name, with the known names in its
-    hint."""
+    """Return the runtime `name`. Raise RequestError if it is unknown; the hint lists the known
+    names."""
     if name in RUNTIMES:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)

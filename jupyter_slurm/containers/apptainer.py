@@ -9,12 +9,13 @@ Facts (tested with Apptainer 1.4; otherwise from the manuals of Singularity 3.5 
 - Apptainer's parent process forwards signals to the program and exits with the program's code;
   Apptainer's own failures exit with 255. If the parent is killed, the program is killed too.
 - The home comes from the user's passwd entry; $HOME is ignored.
-- `run` executes a script in the image. A script generated from ENTRYPOINT and CMD parses them and
-  its arguments again like a shell, unless a variable disables that; it ignores WORKDIR.
-- A set-uid tool lets the kernel mount a `.sif`. Otherwise a helper process serves the files, and
-  exits on the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
-  proctrack/cgroup only to the batch script). So a cell that saves its work on TERM cannot read more
-  from the image. A folder image needs no helper.
+- `run` executes a script in the image. A script that is generated from ENTRYPOINT and CMD parses
+  them and its arguments again, as a shell does, unless a variable disables that. The script ignores
+  WORKDIR.
+- If the tool is set-uid, the kernel mounts a `.sif`. Otherwise a helper process serves the files,
+  and exits on the first TERM. Under proctrack/linuxproc, `scancel` sends TERM to every process of
+  the job; under proctrack/cgroup, it sends TERM only to the batch script. So a cell that saves its
+  work on TERM cannot read more from the image. A folder image needs no helper.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from jupyter_slurm.containers.tool_errors import (
 )
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 its alternative name, for nodes that lack the first name, $3 its verbosity,
+# $1: the program; $2: its alternative name, for nodes that lack the first name; $3: its verbosity;
 # then the arguments of `exec`.
 _START = r"""program=$1 other=$2 talk=$3; shift 3
 command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
@@ -66,7 +67,8 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""The home comes from the node, so packages of `pip install --user` belong to another Python."""
+"""Sh text for the container. The home comes from the node, so packages of `pip install --user`
+belong to another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"

@@ -3,13 +3,14 @@
 Facts, from ch-run(1) and tests with 0.31:
 - Images are mounted read-only, and a bind's destination must exist in them. So a folder
   of the job dir is first bound over /mnt, where any destination can be created.
-- `--bind SRC:DST` has no escape for a colon and no read-only binds.
-- `--set-env` (the image's ENV) fails for images without ENV, so /ch/environment is read inside.
+- `--bind SRC:DST` cannot escape colons, and does not support read-only binds.
+- `--set-env` (the image's ENV) fails for images without ENV, so a shell in the container reads
+  /ch/environment.
 - With a folder image, ch-run execs the program. With a SquashFS image, ch-run serves the files and
-  unmounts them on TERM, which Slurm sends to every process of a job. So ch-run starts with signals
-  blocked (by `env` of coreutils 8.31 and later), and the program with none blocked. A program
-  killed by a signal in a SquashFS image gives exit code 1.
-- GPUs need no option, since /dev is the node's. The driver's libraries must be in the image
+  unmounts them on TERM, which Slurm sends to every process of a job. So `env` (of coreutils 8.31
+  and later) starts ch-run with signals blocked, and Python in the container unblocks them for the
+  program. A program killed by a signal in a SquashFS image gives exit code 1.
+- GPUs do not need an option, since /dev is the node's. The driver's libraries must be in the image
   (`ch-fromhost --nvidia`, once).
 """
 
@@ -49,7 +50,7 @@ _SQUASH = (".sqfs", ".squashfs", ".sqsh")
 _JOB_DIR = "/mnt/job"
 _PID_FILE = "program.pid"
 _PID_FILE_OF_NODE = "program$JSLURM_NODE.pid"
-"""An sh expression, because each node of a job has its own file."""
+"""Name of the node's file with the program's process ID, as an sh expression."""
 
 _OPTIONS = (
     "--home",
@@ -87,8 +88,8 @@ _UNBLOCK = (
     "s.pthread_sigmask(s.SIG_SETMASK, ()); os.execvp('env', ['env', '--', *sys.argv[1:]])"
 )
 """Python code that unblocks all signals and runs a program. It also resets two signals that Python
-ignores, which the program would inherit. It runs `env`, which reports a missing program in one
-line."""
+ignores, because the program would ignore them too. It runs `env`, which reports a missing program
+in one line."""
 
 _UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >"{_JOB_DIR}/{_PID_FILE_OF_NODE}"
 unset JSLURM_NODE
@@ -124,13 +125,13 @@ class Charliecloud:
         )
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch on a terminal. ch-run does not block signals here, because the terminal sends
+        """Launch on a terminal. Signals are not blocked for ch-run, because the terminal sends
         them."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
     def _run(self, box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return ch-run with its options, the image and `--`, and sh lines to run before."""
+        """Return ch-run's command line up to `--`, and sh lines to run before it."""
         image = image_of(box, self.name)
         skeleton = f"{box.job_dir}/mnt"
         binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]
@@ -195,7 +196,8 @@ _BUILD_ERROR = re.compile(
     r"^error: (?P<own>.*)$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
 )
 _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
-"""An error of Python's HTTP library, with groups for its relevant parts."""
+"""A pattern for errors of Python's HTTP library, with groups for the host, the port and the
+cause."""
 _ERRORS = (
     (
         r"^ch-\w+: .*not found|^env: ",

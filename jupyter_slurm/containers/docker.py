@@ -68,7 +68,7 @@ _OPTIONS = (
     "--log-driver=none",
 )
 _WORDS = r"""{{range .Config.%s}} '{{join (split . "'") "'\\''"}}'{{end}}"""
-"""A template by which an engine prints a field of an image, quoted for sh."""
+"""A template with which an engine prints a field of an image, quoted for sh."""
 
 
 class Docker:
@@ -109,8 +109,8 @@ class Docker:
         return Launch(("/bin/sh", "-c", OWN_PROGRAM, "sh", *words, *self._words, *start))
 
     def _started(self, box: Box, inside: Sequence[str], *options: str) -> tuple[str, ...]:
-        """Return the command that starts a container whose entrypoint is a shell; the shell's
-        arguments follow."""
+        """Return the command that starts a container whose entrypoint is a shell. `inside`: the
+        shell's command line."""
         image, archive = self._image(box)
         return (
             "/bin/sh",
@@ -133,7 +133,8 @@ class Docker:
         )
 
     def _image(self, box: Box) -> tuple[str, str]:
-        """Return the engine's name for the image, and its archive file or ""."""
+        """Return the engine's name for the image, and the path of the image's archive ("" without
+        an archive)."""
         image = image_of(box, self.name)
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
@@ -211,7 +212,7 @@ _RECIPE_FAILED = re.compile(
     r"|^Error: building at STEP \"RUN ",
     re.MULTILINE,
 )
-"""The line for a failed recipe command in Docker's classic builder, BuildKit and podman."""
+"""The line that reports a failed recipe command in Docker's classic builder, BuildKit or podman."""
 _PRUNE = (
     "Ask the administrators to remove unused images (`docker image prune`), or leave the node out "
     "with --exclude."
@@ -224,7 +225,7 @@ _ERRORS = (
     ),
     (
         r"permission denied while trying to connect|^sudo: ",
-        "You may not use the container engine on the node",
+        "You are not allowed to use the container engine on the node",
         "Ask the administrators for the group `docker`, or use --runtime sudo-docker.",
     ),
     (
@@ -238,7 +239,7 @@ _ERRORS = (
     (
         r"failed to register layer|error processing tar|unexpected EOF|verification failed",
         "Cannot unpack the image",
-        "Use another node, then another image: one of them is damaged.",
+        "Use another node. If that fails, use another image.",
     ),
     (
         r"could not select device driver|unresolvable CDI devices|nvidia-container-cli"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from jupyter_slurm.containers.own_program import REFUSE
 
 ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""The file in the job dir with the job's environment, emptied when the program starts. The path is
-an sh expression: each node of a job has its own file."""
+"""Name of the file in the job dir with the node's environment, as an sh expression. The file is
+emptied when the program starts."""
 
 NOT_BEGUN = "the container did not start"
 """The log line if the engine fails before the program starts."""
@@ -30,8 +30,8 @@ forget() {
 }
 """
 """The sh function `forget ENGINE FOLDER TAG`. It removes images from this node's engine if their
-files are gone from the image folder, except TAG. Files beside the images record what the engine has
-(`image_folder.py`). The text must not contain apostrophes, because it is quoted."""
+files are gone from the image folder, except TAG. Files beside the images record which images the
+engine has (`image_folder.py`). The text must not contain apostrophes, because it is quoted."""
 
 _ENGINE = r"""
 engine=
@@ -69,14 +69,14 @@ own=$($engine image inspect --format "$asked" "$made") || exit 125
 [ -n "$own$arguments" ] || {REFUSE}
 eval "exec \"\$@\" $own $arguments"
 """
-"""Sh text that starts a container with the image's own program. $1 the archive of an image that we
-built or "", $2 the image's name, $3 the template by which the engine prints the program, $4 the
-job's arguments, quoted, $5 the number of words that call the engine, these words, the words that
-start the container."""
+"""Sh text that starts a container with the image's own program. $1: the archive of an image that we
+built, or ""; $2: the image's name; $3: the template with which the engine prints the program; $4:
+the job's arguments, quoted; $5: the number of words that call the engine; then these words and the
+words that start the container."""
 
-# $1 the job dir, $2 the option that mounts it, $3 the archive and $4 the name of an image that we
-# built, or "", $5 the number of words that call the engine, these words, its options, the image,
-# the program inside.
+# $1: the job dir; $2: the option that mounts it; $3 and $4: the archive and the name of an image
+# that we built, or ""; $5: the number of words that call the engine; then these words, the engine's
+# options, the image, and the program inside.
 _FACTS = (
     r"""
 dir=$1 mount=$2 archive=$3 made=$4 count=$5; shift 5
@@ -88,7 +88,7 @@ environment=$dir/node${JSLURM_NODE:-}.sh
 set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
 [ -z "${JSLURM_NODE:-}" ] || set -- --env "JSLURM_NODE=$JSLURM_NODE" "$@"
 
-# Mount the home instead of a job dir below it, because root may not look into a home on NFS.
+# Mount the home instead of a job dir below it, because root may lack access to a home on NFS.
 if [ -d "$HOME" ] && [ "$HOME" != / ]; then
   home=$HOME
   case $home in *\"*) home=$(printf '%s' "$home" | sed 's/"/""/g') ;; esac
@@ -132,15 +132,17 @@ memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-
 set -- --cpuset-cpus "${facts% *}" "$@"
 [ -z "$gpus" ] || set -- --gpus "\"device=$gpus\"" "$@"
 """
-"""The engine reads --gpus as CSV, so a list of several GPUs must be quoted."""
+"""Sh text with Docker's limits. Docker reads --gpus as CSV, so a list of several GPUs must be
+quoted."""
 
 PODMAN_LIMITS = r"""
 for gpu in $(printf '%s' "$gpus" | tr , ' '); do
   set -- --device "nvidia.com/gpu=$gpu" "$@"
 done
 """
-"""Podman's containers stay in the job's cgroup, where Slurm's limits apply. `--gpus` has no effect
-before 5.0. These device names need podman 4.1 and the output of `nvidia-ctk cdi generate`."""
+"""Sh text with podman's GPUs. Its containers stay in the job's cgroup, where Slurm's limits apply.
+`--gpus` has no effect before 5.0. The device names need podman 4.1 and the output of `nvidia-ctk
+cdi generate`."""
 
 _RUN = (
     r"""
@@ -165,7 +167,8 @@ hand_on() {
   [ -n "$client" ] || return
   tries=0
   until $engine kill --signal "$1" "$name" >/dev/null 2>&1; do
-    # The image is being pulled, which ends with the client, or the container is about to start.
+    # Either the engine is pulling the image, and stops if its client ends, or the container is
+    # about to start.
     case $1 in TERM | INT) kill -s TERM "$client" 2>/dev/null ;; *) return ;; esac
     tries=$((tries + 1))
     { alive && [ "$tries" -lt 25 ]; } || return
@@ -227,7 +230,7 @@ begun=1
 [ -s "$environment" ] && begun=
 if [ -z "$begun" ] && { [ -n "$told" ] || [ "$rc" -gt 128 ]; }; then
   # The engine may still be creating the container of a killed client: 20.10 completes it. Slurm
-  # waits at least five seconds before it kills (KillWait, src/slurmd/slurmd/req.c).
+  # waits at least five seconds before it sends KILL (KillWait, src/slurmd/slurmd/req.c).
   for pause in 0 0.5 1 2; do
     sleep "$pause"
     [ -z "$($engine rm --force "$name" 2>/dev/null)" ] || break
@@ -253,7 +256,8 @@ exec 3<&-
 
 
 def start_script(limits: str) -> str:
-    """Return the script for `sh -c`; `limits` is the engine's own part, which adds to `"$@"`."""
+    """Return the script for `sh -c`; `limits` is the engine's own part, which prepends options to
+    `"$@"`."""
     return _FACTS + limits + _RUN
 
 

@@ -8,9 +8,9 @@ itself.
 HANG_UP = 'kill -HUP "-$1" "$1"'
 """Sh text that signals the process group of $1. Many images' shells reject `--` before a group."""
 
-# $1 the job dir, $2 a command that starts an idle container, because only the node of the batch
-# script has the job's container. $3 the number of words that call the engine, these words, the
-# program inside.
+# $1: the job dir; $2: a command that starts an idle container, because only the node of the batch
+# script has the job's container; $3: the number of words that call the engine; then these words and
+# the program inside.
 ENTER = r"""
 dir=$1 waiting=$2 count=$3; shift 3
 engine=

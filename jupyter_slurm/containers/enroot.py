@@ -2,7 +2,7 @@
 part shared with pyxis. Facts (tested with 4.1.2; src/runtime.sh, src/docker.sh and conf/hooks of
 2.2 to 4.1):
 - `enroot start` execs the program, so its exit code is the program's. A container stays on the node
-  until removed, so a shell waits for its end and removes it.
+  until removed, so a shell waits for the program's end and removes the container.
 - The container does not inherit the node's environment. `--env` would lose newlines and show values
   to every user who can list processes, so the job's variables are in a file.
 - `--mount` does not allow blanks. The file for `--conf` defines the functions `mounts` and `rc`,
@@ -42,9 +42,9 @@ from jupyter_slurm.containers.runtime import (
 )
 
 _ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""An sh expression, because each node of a job has its own file."""
+"""Name of the file in the job dir with the node's environment, as an sh expression."""
 
-# $1 the container, $2 the image file, if downloaded.
+# $1: the container; $2: the image file, if downloaded.
 _HEIR = r"""trap '' TERM INT HUP USR1 USR2
 program=
 while read -r line; do
@@ -58,8 +58,8 @@ for try in 1 2 3; do # the process that unpacks it may still be ending
 done
 """
 
-# $1 the job dir, $2 the image, $3 the configuration text, $4 "yes" if the program is root inside,
-# $5 "beside" for a terminal beside the job's program, or ""; then the program inside.
+# $1: the job dir; $2: the image; $3: the configuration text; $4: "yes" if the program is root
+# inside; $5: "beside" for a terminal beside the job's program, or ""; then the program inside.
 _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""

@@ -3,11 +3,12 @@ containers in different ways.
 
 Facts (from the sources of enroot 3.0 to 4.1):
 - /etc/rc of an imported image enters WORKDIR and execs ENTRYPOINT with CMD or arguments
-  (src/docker.sh). The `--container-entrypoint` of pyxis runs it before the step's tasks join the
-  container, with a shell as argument, which most programs reject. So the tasks run it themselves.
+  (src/docker.sh). With `--container-entrypoint`, pyxis runs /etc/rc before the step's tasks join
+  the container, and passes a shell as argument, which most entrypoints reject. So the tasks run
+  /etc/rc themselves.
 - `enroot exec PID` (since 3.0) joins the container of a process with that process's initial
-  environment, but keeps only the first line of each value. It refuses containers that the user may
-  not join.
+  environment, but keeps only the first line of each value. It fails for containers that the user is
+  not allowed to join.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ export PATH PYTHONNOUSERSITE=1
   printf '%s\n' "$$" >"/mnt/job/program${JSLURM_NODE:-}.pid"
 unset JSLURM_PIDS JSLURM_NODE
 """
-"""Sh text for the container. It sets the image's PATH, which enroot stores in /etc/environment, and
-overrides a profile's. The home comes from the node, so packages of `pip install --user` belong to
-another Python."""
+"""Sh text for the container. It replaces a PATH from the profile by the image's PATH, which enroot
+stores in /etc/environment. The home comes from the node, so packages of `pip install --user` belong
+to another Python."""
 
-# $1 the job dir, $2 sh text for the container and $3 its argument, $4 the number of words that
-# start another container, these words, the program inside.
+# $1: the job dir; $2: sh text for the container; $3: the argument of that text; $4: the number of
+# words that start another container; then these words and the program inside.
 _BESIDE = r"""
 dir=$1 text=$2 folder=$3 count=$4; shift 4
 enter() { enroot exec --env TERM "$pid" "$@"; }
@@ -180,8 +181,8 @@ _ERROR = re.compile(
     r"|\[INFO\] Authenticating with user: .*(?!\n *\[INFO\]))$",
     re.MULTILINE,
 )
-"""enroot's own errors. If a registry denies access, 4.1.2 does not print an error; its last line
-about the login stands for that."""
+"""A pattern for enroot's own errors. If a registry denies access, enroot 4.1.2 does not print an
+error, so the pattern also matches a line about authentication at the log's end."""
 
 
 def enroot_lines(log_tail: str) -> list[str]:

@@ -33,11 +33,11 @@ def find_image(
     """Return the absolute path of the image on the cluster, or the name from `fetched` for a tool
     that downloads images.
 
-    `made` returns the path of an image in our own folder. Our images take precedence for names that
-    only they can have; otherwise the site's images do. `listing` returns the names in a folder
-    (none for a missing folder), and `there` returns the names of all images. Raise NotFoundError,
-    with the names of existing images, if the image is not found. Raise RequestError if `reference`
-    is not an image name.
+    `made` returns the path of an image in our own folder, or None. Our images take precedence for
+    names that only they can have; otherwise the site's images do. `listing` returns the names in a
+    folder (none for a missing folder), and `there` returns the names of all images. Raise
+    NotFoundError, with the names of existing images, if the image is not found. Raise RequestError
+    if `reference` is not an image name.
     """
     wanted = aliases.get(reference, reference)
     check_name(wanted)

@@ -10,7 +10,7 @@ NONE_NAMED_EXIT = 127
 """A shell's exit code for a missing program."""
 REFUSE = f"{{ echo '{NONE_NAMED}' >&2; exit {NONE_NAMED_EXIT}; }}"
 
-# $0 the script. A shell runs it if it is not executable, like enroot's /etc/rc.
+# $0: the script. A shell runs a script that is not executable, for example enroot's /etc/rc.
 _START = f"""[ ! -x "$0" ] || exec "$0" "$@"
 [ ! -r "$0" ] || exec /bin/sh "$0" "$@"
 {REFUSE}"""

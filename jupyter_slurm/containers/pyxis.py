@@ -6,9 +6,9 @@ and srun 19.05 to 25.11):
   script stays outside, where the job's folder, modules and traps are.
 - A site's plugstack.conf and enroot.conf set the defaults, so we set every option that has an
   opposite.
-- `--container-mounts` has no escape for commas and colons, and before 0.24 none for blanks: a path
-  with any of these is mounted through a symbolic link. pyxis reads PYXIS_CONTAINER_* variables as
-  options, so we unset them.
+- `--container-mounts` cannot escape commas and colons, and before 0.24 it cannot escape blanks. So
+  a path with any of these is mounted through a symbolic link. pyxis reads PYXIS_CONTAINER_*
+  variables as options, so we unset them.
 - srun kills the step on SIGTERM (srun_job.c). So srun runs in its own session, and gets the signal
   only when Slurm ends the job; by then Slurm refuses srun's request to kill the step. Signals for
   the program go to its process ID on the node.
@@ -114,8 +114,8 @@ if [ -n "$name" ]; then
 fi
 """
 
-# $1 the container's name or "", then srun's words. GPU UUIDs differ between nodes, so on many nodes
-# each task keeps the GPU numbers that Slurm sets.
+# $1: the container's name or ""; then srun's words. GPU UUIDs differ between nodes, so on many
+# nodes each task keeps the GPU numbers that Slurm sets.
 _RANKS = (
     "name=$1; shift 2\n"
     + GPUS
@@ -130,8 +130,8 @@ exec srun "$@"
 """
 )
 
-# $1 the job dir, $2 the container's name or "", $3 srun's options for a terminal or "", other
-# options of srun, --, the program inside.
+# $1: the job dir; $2: the container's name or ""; $3: srun's options for a terminal or ""; then
+# other options of srun, `--`, and the program inside.
 _START = (
     r"""
 dir=$1 name=$2 terminal=$3; shift 3
@@ -185,7 +185,7 @@ STEP_INSIDE = (
 unset JSLURM_GPUS JSLURM_LIBRARIES
 """
 )
-"""Sh text for the container, after `STEP` ran outside."""
+"""Sh text to run in the container after `STEP` has run outside it."""
 
 _BEFORE = (
     r"""
@@ -253,7 +253,8 @@ class Pyxis(EnrootContainers):
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
-    """Return the value of `--container-mounts`, and sh lines that create the links in it."""
+    """Return the value of `--container-mounts`, and sh lines that create the symbolic links that it
+    names."""
     if not is_plain(box.job_dir):
         raise RequestError(
             f"pyxis cannot mount {box.job_dir}: it does not allow blanks, commas, colons, quotes, "
@@ -275,7 +276,7 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
 _ERRORS = (
     (
         r"unrecognized option.*container-",
-        "This cluster's Slurm lacks pyxis, or has an old version",
+        "This cluster's Slurm lacks pyxis, or has an old version of it",
         "Use another --runtime, or ask the administrators for the plug-in on all nodes.",
     ),
     (

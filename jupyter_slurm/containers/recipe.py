@@ -1,9 +1,10 @@
-"""The reader of recipes. A recipe is a container tool's own (Dockerfile, definition file, setup
-script), or package lines for every tool, which `builders/` translates. No I/O.
+"""The reader of recipes. A recipe is either a file in a container tool's own form (Dockerfile,
+definition file, setup script), or package lines for every tool, which `builders/` translates. No
+I/O.
 
-Lines are commands (`pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
-a notebook), or lists below `pip:`, `apt:` and `conda:`. A list has one package per line, as in
-requirements.txt.
+Package lines are commands (`pip install …`, `apt install …`, `conda install …`, also with the `!`
+or `%` of a notebook), or lists below `pip:`, `apt:` and `conda:`. A list has one package per line,
+as in requirements.txt.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ def _kind(text: str) -> Kind:
 
 
 def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the tool and words of each command, in order."""
+    """Return the tool and the arguments of each command or list, in order. Raise RequestError if a
+    line is invalid."""
     found: list[tuple[str, tuple[str, ...]]] = []
     section: str | None = None
     listed: list[str] = []

@@ -83,7 +83,8 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
 
 
 def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
-    """Return the explanation of the first matching row. Try the last of `lines` first."""
+    """Return the explanation of the first row that matches a line; None if none matches. Try the
+    last of `lines` first."""
     for pattern, sentence, hint in rows:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):
@@ -92,8 +93,8 @@ def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
 
 
 def full_disk(place: tuple[str, str], log_tail: str) -> Explained | None:
-    """Explain a full disk, reported near the end of a build's log. `place`: a sentence and a
-    hint."""
+    """Explain a full disk, reported near the end of a build's log. Return None if it is not
+    reported. `place`: a sentence and a hint."""
     lines = uncoloured(log_tail).splitlines()[-_LAST_LINES:]
     return explain([(_FULL, *place)], lines)
 

@@ -26,7 +26,7 @@ _TIMEOUT: Final = Explanation(
 _NODE: Final = Explanation(
     "node-failure",
     "One of its nodes failed.",
-    "Submit it again, or use --requeue if the job may safely run twice.",
+    "Submit it again, or use --requeue if the job can safely run twice.",
 )
 _PREEMPTED: Final = Explanation(
     "preempted",
@@ -116,7 +116,7 @@ _LOG_SIGNS: Final = (
         r"failed to import docker image",
         Explanation(
             "image-import",
-            "The image could not be downloaded.",
+            "Its node could not download the image.",
             "Check its name, the credentials and the node's network.",
         ),
     ),
@@ -163,7 +163,7 @@ _LOG_SIGNS: Final = (
         r" error",
         Explanation(
             "module",
-            "An environment module could not be loaded.",
+            "It could not load an environment module.",
             "List the modules with `module avail` on the nodes.",
         ),
     ),
@@ -207,7 +207,9 @@ _EXIT_CODES: Final = {
         "Check its name (`python` or `python3`?), the image and the modules.",
     ),
     255: Explanation(
-        "start-failed", "Exit code 255: a container tool or ssh could not start it.", _LOOK_IN_LOG
+        "start-failed",
+        "Exit code 255: a container tool or ssh could not start the program.",
+        _LOOK_IN_LOG,
     ),
 }
 _SIGNALS: Final = {
@@ -220,9 +222,10 @@ _SIGNALS: Final = {
     signals.SIGINT: "Interrupted (SIGINT).",
 }
 _SIG_OOM: Final = 125
-"""The ExitCode `0:125` of a job that ran out of memory (SIG_OOM 253 & 0x7f)."""
+"""The signal in the ExitCode `0:125` of a job that ran out of memory (SIG_OOM 253 & 0x7f)."""
 _SIG_NO_OUTPUT: Final = 53
-"""The ExitCode `0:53` if slurmd could not open the output file or enter the folder."""
+"""The signal in the ExitCode `0:53` of a job for which slurmd could not open the output file or
+enter the working directory."""
 
 
 def real_signal(signal: int | None) -> int | None:

@@ -52,9 +52,9 @@ def _header(script: str) -> Iterator[str]:
 
 
 def _words(line: str) -> Iterator[str]:
-    """Split like get_argument(). Unlike in a shell, a backslash counts within quotes too, and a
-    bare `#` anywhere ends the line. (Before 24.05, a backslash outside quotes does not protect a
-    blank.)"""
+    """Split a line as get_argument() does. Unlike in a shell, a backslash counts within quotes too,
+    and a bare `#` anywhere ends the line. (Before 24.05, a backslash outside quotes does not
+    protect a blank.)"""
     word, quote, escaped = "", "", False
     for char in line + " ":
         if escaped:

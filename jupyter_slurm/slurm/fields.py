@@ -18,8 +18,8 @@ _MOST: Final = 1e15
 SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(
     {"LC_ALL": "C.UTF-8", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
 )
-"""The environment of every parsed call: UTF-8, full array ranges (the default cuts them at 64
-bytes), times as epoch seconds."""
+"""The environment of every parsed call. With it, Slurm prints UTF-8, full array ranges (the default
+cuts them at 64 bytes), and times as epoch seconds."""
 
 
 _UNSET: Final = frozenset(
@@ -43,7 +43,7 @@ class Sealed:
 
     def opened(self, output: bytes) -> bytes:
         """Return the output with plain separators, for its parser. A separator within a text
-        becomes `\x1e`."""
+        becomes an escape, such as `\\x1e`."""
         if not self.mark:
             return output
         plain, shown = self.mark[:1], b"\\x%02x" % self.mark[0]
@@ -66,7 +66,7 @@ def sealed(argv: Sequence[str], secret: str) -> Sealed:
 
 
 def decode(output: str | bytes) -> str:
-    """Decode a command's output; a byte that is not UTF-8 becomes the text `\xff`."""
+    """Decode a command's output; a byte that is not UTF-8 becomes an escape, such as `\\xff`."""
     if isinstance(output, bytes):
         return output.decode("utf-8", "backslashreplace")
     return output
@@ -104,13 +104,13 @@ def lines(output: str | bytes) -> list[str]:
 
 
 def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """Split records as `cut_records`; return each as a dict with the fields `names`."""
+    """Split records as `cut_records` does. Return each as a dict with the fields `names`."""
     return [dict(zip(names, values, strict=True)) for values in cut_records(output, len(names))]
 
 
 def cut_records(output: str | bytes, count: int) -> list[list[str]]:
-    """Split records that end in RECORD_END into `count` fields each; the first field has no
-    newline.
+    """Split records that end in RECORD_END into `count` fields each; the first field does not
+    contain a newline.
 
     The last field takes the rest. A piece with too few fields is not a record. Text before the
     first field comes from another program, such as a site's wrapper or a login shell.

@@ -1,7 +1,7 @@
-"""The table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
-`options` reads and checks values. Source: src/common/slurm_opt.c at the last tag of each release
-(`since` is the first release with the option, `until` the first without it) and sbatch(1).
-"""
+"""The table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of
+help. `options` reads and checks values. Source: src/common/slurm_opt.c at the last tag of each
+release (`since` is the first release with the option, `until` is the first without it) and
+sbatch(1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +13,10 @@ from .versions import SlurmVersion
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option. `kind`: `flag` takes no value, `text` any value; `options` checks the other kinds.
-    `value_optional`: `--name` alone is also valid. `reserved`: the reason why users may not use it,
-    or None. `choices`: the words for the kinds `choice` and `choices`. `not_in_cell`: a hint if
-    only batch scripts may use it.
-    """
+    """An option. `kind`: `flag` for an option without a value, or `text` for an option with any
+    value; `options` checks the other kinds. `value_optional`: `--name` alone is also valid.
+    `reserved`: the reason why users cannot use it, or None. `choices`: the valid words for the
+    kinds `choice` and `choices`. `not_in_cell`: a hint if only batch scripts may use it."""
 
     name: str
     short: str | None
@@ -113,7 +112,7 @@ _TABLE: Final = (
         "dependency",
         "d",
         "dependency",
-        "wait for jobs, by our ID or Slurm's: afterok:123, singleton",
+        "wait for other jobs, by jupyter-slurm's or Slurm's ID: afterok:123, singleton",
     ),
     Option(
         "distribution",
@@ -142,8 +141,8 @@ _TABLE: Final = (
         "export-file",
         None,
         "text",
-        "file of environment variables",
-        reserved="jupyter-slurm sends variables in a file; use --env for each.",
+        "file with environment variables",
+        reserved="jupyter-slurm sends variables in a file; use --env for each variable.",
     ),
     Option(
         "external",
@@ -262,7 +261,7 @@ _TABLE: Final = (
     Option("overcommit", "O", "flag", "let tasks share CPUs"),
     Option("oversubscribe", "s", "flag", "share nodes with other jobs"),
     Option("parsable", None, "flag", "print only the job ID", reserved=_ANSWER),
-    Option("partition", "p", "text", "partition, or several with commas"),
+    Option("partition", "p", "text", "partition, or several separated by commas"),
     Option("power", None, "text", "power management (level)", until=_24_05),
     Option("prefer", None, "text", "features that the nodes should have", _22_05),
     Option("priority", None, "text", "priority; only an administrator may raise it"),

@@ -36,23 +36,25 @@ __all__ = [
 _GPUS = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"})
 _GIVE_WAY = (
     *((group, group) for group in EXCLUSIVE),
-    # sbatch: "invalid number of nodes (-N 2-1)".
+    # A default number of nodes could conflict with the given nodes (sbatch: "invalid number of
+    # nodes (-N 2-1)").
     (("nodelist", "nodefile"), ("nodes", "nodelist", "nodefile")),
     # These options count cores, and a default cpus-per-task would multiply them.
     (("ntasks", "ntasks-per-node"), ("cpus-per-task",)),
     # These options place tasks, and a default would conflict with them (sbatch: "can't run 1
     # processes on 2 nodes, setting nnodes to 1").
     (("nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"), ("ntasks", "ntasks-per-node")),
-    # Slurm may lower a time limit to --time-min.
+    # With a default --time-min, Slurm could lower the given time limit.
     (("time",), ("time-min",)),
 )
-"""Defaults by group of options. They do not apply if an option of the group is given."""
+"""Groups of options, each with the defaults that do not apply if the user gives an option of the
+group."""
 _COUNT = re.compile(r"[1-9][0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 _GPUS_VALUE = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
 _SIGNAL = re.compile(r"(?P<to>(?:[RB]{1,2}:)?)(?:SIG)?(?P<name>[A-Z0-9]+)(?P<before>(?:@[0-9]+)?)")
 _OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
-"""Our job ID. sbatch gets Slurm's ID instead."""
+"""A pattern for our job IDs. sbatch gets Slurm's IDs instead."""
 _JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
 _AFTER = (
     rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"
@@ -63,8 +65,8 @@ _OUR_ID = re.compile(rf"(?<![a-z0-9])(?![0-9]{{8}}){_OURS}(?![a-z0-9])", re.IGNO
 
 
 class OptionError(ValueError):
-    """sbatch would refuse `word`. `suggestion`: the nearest valid word; `together`: the names of
-    options that exclude each other."""
+    """The error for `word`, which sbatch would refuse. `suggestion`: the nearest valid word;
+    `together`: the names of options that exclude each other."""
 
     def __init__(
         self,
@@ -81,13 +83,13 @@ class OptionError(ValueError):
 
     @property
     def option(self) -> str:
-        """Return the option name after two dashes, or ""."""
+        """Return the option's name if the word starts with two dashes; otherwise ""."""
         return self.word[2:].partition("=")[0] if self.word.startswith("--") else ""
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
-    """Return the checked values by long name ("" for flags): `--name value`, `--name=value`, `-n4`,
-    `-n 4`.
+    """Parse `--name value`, `--name=value`, `-n4` and `-n 4`. Return the checked values by long
+    name ("" for flags).
 
     Of repeated options, the last one wins, as in sbatch. Names are not completed. Raise OptionError
     for an unknown option, a missing or malformed value, or a word that does not belong to an
@@ -121,7 +123,7 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
         if not value and option.value_optional:
             raise OptionError(
                 word,
-                f"--{given}= has no value: add one, or use --{given} alone.",
+                f"--{given}= has no value: add a value, or use --{given} alone.",
             )
         return option.name, value
     if option.value_optional:  # getopt(3) never takes the next word as its value
@@ -245,7 +247,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
-    """Replace our IDs in a checked value of --dependency by Slurm's, from `slurm_id`.
+    """Replace our IDs in a checked value of --dependency by Slurm's IDs, which `slurm_id` returns.
 
     >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
     'afterok:34+5:12,singleton'

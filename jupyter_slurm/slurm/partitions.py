@@ -46,7 +46,7 @@ class Reservation:
 
 
 def partitions_argv() -> list[str]:
-    """Query every partition, including those hidden from this user."""
+    """Return the argv that queries every partition, including those hidden from this user."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 

@@ -40,7 +40,7 @@ _SUPPORT: Final = "Report it to the cluster's support, with the job ID ({job})."
 _LOOK: Final = "Look at the end of its output."
 _SHORTER: Final = "Submit it again with a shorter --time, or another --qos."
 _OTHER_PARTITION: Final = "Wait, or submit it to another partition."
-_YOURS: Final = "`sacctmgr show assoc user=$USER` lists yours."
+_YOURS: Final = "List yours with `sacctmgr show assoc user=$USER`."
 _LAUNCH: Final = _Meaning(
     "A node could not start it, and Slurm holds it.",
     "Retry with `scontrol release {job}`, or avoid the node with --exclude.",
@@ -96,7 +96,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     # Slurm 22.05 and earlier also use this for a job killed by a signal; later versions use
     # RaisedSignal.
     "JobLaunchFailure": _LAUNCH,
-    "PartitionDown": _Meaning("The partition{partition} is closed for now.", _OTHER_PARTITION),
+    "PartitionDown": _Meaning("The partition{partition} is down.", _OTHER_PARTITION),
     "PartitionInactive": _Meaning(
         "The partition{partition} does not accept jobs now.", _OTHER_PARTITION
     ),
@@ -132,35 +132,35 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "BurstBufferResources": _Meaning("The burst buffer has no space left for it now.", _WAIT),
     "BurstBufferStageIn": _Meaning("Its files are being copied into the burst buffer.", _WAIT),
     "BurstBufferOperation": _BURST_BUFFER,
-    "AssociationJobLimit": _Meaning("Your account has reached its limit of jobs.", _WAIT_FOR_JOBS),
+    "AssociationJobLimit": _Meaning("Your account has reached its job limit.", _WAIT_FOR_JOBS),
     "AssociationResourceLimit": _Meaning(
-        "Your account has reached a limit of resources.", _WAIT_FOR_JOBS
+        "Your account has reached a resource limit.", _WAIT_FOR_JOBS
     ),
     "AssociationTimeLimit": _Meaning(
         "Its time limit is longer than your account allows.", _SHORTER
     ),
-    "QOSJobLimit": _Meaning("The QOS{qos} has reached its limit of jobs.", _WAIT_FOR_JOBS),
-    "QOSResourceLimit": _Meaning("The QOS{qos} has reached a limit of resources.", _WAIT_FOR_JOBS),
+    "QOSJobLimit": _Meaning("The QOS{qos} has reached its job limit.", _WAIT_FOR_JOBS),
+    "QOSResourceLimit": _Meaning("The QOS{qos} has reached a resource limit.", _WAIT_FOR_JOBS),
     "QOSTimeLimit": _Meaning("Its time limit is longer than the QOS{qos} allows.", _SHORTER),
     "MaxMemPerLimit": _Meaning(
         "It asks for more memory per CPU or node than one job may have.",
         "Submit it again with a smaller --mem.",
     ),
     "AccountNotAllowed": _Meaning(
-        "The account{account} may not use the partition{partition}.",
+        "The account{account} is not allowed to use the partition{partition}.",
         "Submit it with another --account or to another partition.",
     ),
     "QOSNotAllowed": _Meaning(
-        "The QOS{qos} may not be used by this account or in the partition{partition}.",
-        f"Submit it with another --qos; {_YOURS}",
+        "The QOS{qos} is not available to this account or in the partition{partition}.",
+        f"Submit it with another --qos. {_YOURS}",
     ),
     "InvalidAccount": _Meaning(
         "Its account does not exist or is no longer yours.",
-        f"Submit it with another --account; {_YOURS}",
+        f"Submit it with another --account. {_YOURS}",
     ),
     "InvalidQOS": _Meaning(
         "Its QOS does not exist or is no longer yours.",
-        f"Submit it with another --qos; {_YOURS}",
+        f"Submit it with another --qos. {_YOURS}",
     ),
     "AccountingPolicy": _Meaning(
         "The site's accounting policy prevents it from starting.",
@@ -271,7 +271,7 @@ def explain(
 ) -> Explanation:
     """Explain a reason from squeue or scontrol; the other arguments make it more specific.
 
-    `dependency` is squeue's `%E`. Return an unknown reason unchanged, with known=False.
+    `dependency` is squeue's `%E`. For an unknown reason, return Slurm's own text, with known=False.
 
     >>> explain("Dependency", dependency="afterok:12").sentence
     'It waits for another job (afterok:12).'

@@ -42,11 +42,12 @@ _JOB_ID: Final = re.compile(r"(?<![\w.])[0-9]+(?:_(?:[0-9]+|\[[0-9,:%-]*\]))?(?!
 _ABOUT_A_JOB: Final = re.compile(
     r"^(?:Kill job error on job id )?[0-9][0-9_,:%\[\]-]*: | for job \S+$"
 )
-"""The text around the reason (src/scancel/scancel.c, src/scontrol/update_job.c)."""
+"""The text before or after the reason in an error of scancel or scontrol (src/scancel/scancel.c,
+src/scontrol/update_job.c)."""
 _COMMAND: Final = re.compile(
     r"^(?:s[a-z]+: (?:error: |fatal: )?)?(?:allocation failure: |Batch job submission failed: )?"
 )
-"""The text before the reason of a refusal."""
+"""The text before the reason in a command's message."""
 _OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 _AMBIGUOUS: Final = (
@@ -83,8 +84,8 @@ _TRANSIENT: Final[Mapping[str, str]] = {
     "I/O error writing script/environment to file": _SUPPORT,
     "System submissions disabled": "Try again later.",
     "Could not establish a configuration source": _CONFIGURE,
-    # sbatch looks for the file for a minute, and prints this first (in 20.11 to 22.05, the second
-    # text).
+    # sbatch looks for the file for a minute, and first prints one of these two texts: 20.11 to
+    # 22.05 print the second, later releases the first.
     "s_p_parse_file: cannot stat file": _CONFIGURE,
     "s_p_parse_file: unable to status file": _CONFIGURE,
     "Unable to process configuration file": _CONFIGURE,

@@ -60,10 +60,9 @@ _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 class AcctRow:
     """A job (`step` is None) or one of its steps (`batch`, `extern`, `0` …). None means not
     recorded. `exit_code` is as sacct prints it. `limit_s` is None for no limit. `max_rss_mib` is
-    the largest task's peak, `used_memory_mib` the sum of the tasks' peaks. Sampling (every
+    the largest task's peak, `used_memory_mib` is the sum of the tasks' peaks. Sampling (every
     JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is for the whole
-    job. TRES have memory in MiB.
-    """
+    job. TRES have memory in MiB."""
 
     slurm_id: str
     raw_id: str
@@ -120,12 +119,13 @@ class Usage:
 
 
 def argv(ids: Iterable[str]) -> list[str]:
-    """Query jobs by ID with their steps, including every attempt of a requeued job."""
+    """Return the argv that queries jobs by ID with their steps, including every attempt of a
+    requeued job."""
     return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-j", ",".join(ids)]
 
 
 def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
-    """Query a user's jobs by name since a time (UTC epoch seconds).
+    """Return the argv that queries a user's jobs by name since a time (UTC epoch seconds).
 
     The user must be named: sacct shows an operator all users' jobs, and any user may choose these
     names.
@@ -140,14 +140,15 @@ def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
 
 
 def mine_argv(user: str, since_s: float) -> list[str]:
-    """Query a user's jobs since a time (UTC epoch seconds), without steps."""
+    """Return the argv that queries a user's jobs since a time (UTC epoch seconds), without
+    steps."""
     return [*_since_argv(since_s), "-X", "-u", user]
 
 
 def spent_argv(user: str, accounts: Iterable[str], since_s: float) -> list[str]:
-    """Query the allocations of these accounts' jobs since a time, for all visible users. Without
-    accounts, query those of the user's jobs. `-T` excludes usage before that time.
-    """
+    """Return the argv that queries the allocations of these accounts' jobs since a time, for all
+    visible users. Without accounts, query the allocations of the user's jobs. `-T` excludes
+    usage before that time."""
     named = ",".join(accounts)
     whose = ["-a", "-A", named] if named else ["-u", user]
     fields = ",".join(_SPENT_FIELDS)
@@ -173,7 +174,7 @@ def _since_argv(since_s: float) -> list[str]:
 
 
 def is_disabled(stderr: str) -> bool:
-    """Return whether the site lacks accounting."""
+    """Return whether sacct failed because the site lacks accounting."""
     return "Slurm accounting storage is disabled" in stderr
 
 
@@ -262,8 +263,8 @@ def _row(field: Mapping[str, str]) -> AcctRow:
 
 
 def _requested_mib(text: str, cpus: int, nodes: int) -> float | None:
-    """Parse ReqMem. Since 21.08 it is the total; in earlier releases, `4Gc` is per CPU and `4Gn`
-    per node."""
+    """Parse ReqMem. Return MiB for the whole job; None if malformed. In releases before 21.08,
+    `4Gc` is per CPU and `4Gn` is per node."""
     match = _REQUESTED.fullmatch(text.strip())
     if match is None:
         return None

@@ -18,7 +18,7 @@ class Association(NamedTuple):
 
 
 def associations_argv(user: str) -> list[str]:
-    """Query a user's associations."""
+    """Return the argv that queries a user's associations."""
     return [
         *("sacctmgr", "--noheader", "--parsable2", "show"),
         *("user", user, "withassoc", f"format={_FIELDS}"),

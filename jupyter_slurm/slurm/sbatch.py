@@ -95,7 +95,8 @@ shift 3
 
 
 def argv(script: str, options: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:
-    """Submit the script file with these options (by long name, "" for a flag) and arguments."""
+    """Return the argv that submits the script file with these options (by long name, "" for a flag)
+    and arguments."""
     return ["sbatch", "--parsable", *sbatch_args(options), "--", script, *arguments]
 
 
@@ -120,9 +121,10 @@ def with_options(
 
 
 def test_only_argv(submission: Sequence[str]) -> list[str]:
-    """Query when a submission of `argv` would start, without submitting it. sbatch reads the
-    script, which need not exist yet, from standard input. This is slow on a loaded cluster, because
-    the answer needs a plan by the backfill scheduler. So call it only when a user asks."""
+    """Return the argv that asks when a `submission` (see `argv`) would start, without submitting
+    it. sbatch reads the script, which need not exist yet, from standard input. The call is slow on
+    a loaded cluster, because the answer needs a plan by the backfill scheduler. So make it only
+    when a user asks."""
     return ["sbatch", "--test-only", *submission[2 : submission.index("--")]]
 
 
@@ -146,10 +148,9 @@ def call_once(argv: Sequence[str]) -> list[str]:
 
 def call_once_as_typed(argv: Sequence[str], names: Iterable[str]) -> list[str]:
     """Return the command that runs `argv` in the environment of the user's login, except for the
-    profile's variables `names`. Without a login shell, return the command of `call_once`. Batch
-    scripts use this, so that sbatch runs as if typed after a login. Slurm passes on the environment
-    (sbatch(1), --export), including settings of the login files, such as `module`.
-    """
+    profile's variables `names`. Without a login shell, return the command of `call_once`. The
+    command is for batch scripts: sbatch runs as if typed after a login. Slurm passes on the
+    environment (sbatch(1), --export), including settings of the login files, such as `module`."""
     kept = " ".join(name for name in names if name.isidentifier())
     words = (kept, shlex.join(argv[1:]), _AFTER_LOGIN, *argv)
     return ["sh", "-c", _AS_TYPED, "submit", *words]
@@ -171,7 +172,7 @@ def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
 
 
 def parse_test_only(stderr: str) -> float | None:
-    """Return the start, from the standard error of test_only_argv; None if unknown, or if sbatch
-    refused."""
+    """Return the estimated start, from the standard error of test_only_argv; None if it is unknown,
+    or if sbatch refused the job."""
     match = _ESTIMATE.search(stderr)
     return None if match is None else parse_epoch(match[1])

@@ -1,4 +1,4 @@
-"""scancel: the argv to cancel jobs, which never names all of a user's jobs at once."""
+"""scancel: the argv that cancels jobs by ID, never all of a user's jobs at once."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,9 +11,8 @@ _GONE: Final = (
 
 
 def cancel_argv(ids: Iterable[str]) -> list[str]:
-    """Cancel jobs by SIGTERM, and by SIGKILL after the site's KillWait. IDs are `123`, `123_4` or
-    `123_[1-4]`. Raise ValueError without IDs.
-    """
+    """Return the argv that cancels jobs. Slurm sends SIGTERM, and SIGKILL after the site's
+    KillWait. IDs are `123`, `123_4` or `123_[1-4]`. Raise ValueError without IDs."""
     wanted = checked(ids)
     if not wanted:
         raise ValueError("no job ids were given to scancel")
@@ -21,7 +20,7 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
 
 
 def is_already_gone(stderr: str) -> bool:
-    """Return whether scancel failed only because the job had already ended."""
+    """Return whether scancel failed because the job had already ended."""
     return any(text in stderr for text in _GONE)
 
 

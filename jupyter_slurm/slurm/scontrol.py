@@ -97,7 +97,7 @@ class ControlRow:
 
 
 def job_argv(slurm_id: str) -> list[str]:
-    """Query a job, or all tasks of an array, one line each.
+    """Return the argv that queries a job, or all tasks of an array, one line each.
 
     `-d` also prints DerivedExitCode and the job's GPUs on each node (src/api/job_info.c).
     """
@@ -105,18 +105,20 @@ def job_argv(slurm_id: str) -> list[str]:
 
 
 def config_argv() -> list[str]:
-    """Query the controller's configuration, once per session."""
+    """Return the argv that queries the controller's configuration, once per session."""
     return ["scontrol", "show", "config"]
 
 
 def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
-    """Hold, release or requeue jobs. `uhold` is a hold that its owner can release."""
+    """Return the argv that holds, releases or requeues jobs. `uhold` is a hold that the job's owner
+    can release."""
     return ["scontrol", verb, ",".join(ids)]
 
 
 def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
-    """Set a job's time limit to `limit`, in a form of sbatch's --time or like `2h`. With `+` or
-    `-`, change it by `limit` (scontrol(1), TimeLimit). Raise ValueError if `limit` is not a time.
+    """Return the argv that sets a job's time limit to `limit`, in a form of sbatch's --time or like
+    `2h`. A `limit` with `+` or `-` is added to the time limit or subtracted from it (scontrol(1),
+    TimeLimit). Raise ValueError if `limit` is not a time.
 
     >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
     (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')
@@ -129,9 +131,9 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
 
 
 def is_denied(stderr: str) -> bool:
-    """Return whether only operators and administrators may make the change: they may raise a time
-    limit, while a job's owner may only lower it (_update_job in src/slurmctld/job_mgr.c, all
-    releases)."""
+    """Return whether Slurm denied the change to this user. Only operators and administrators are
+    allowed to raise a time limit; a job's owner can only lower it (_update_job in
+    src/slurmctld/job_mgr.c, all releases)."""
     return "Access/permission denied" in stderr
 
 
@@ -225,7 +227,8 @@ def fill_in(path: str, values: Mapping[str, str]) -> str | None:
 
 
 def output_pattern(fields: Mapping[str, str], stream: str = "StdOut") -> str | None:
-    """Return `StdOut` or `StdErr` for `fill_in`, with the job's folder taken literally."""
+    """Return the path in `StdOut` or `StdErr` as a pattern for `fill_in`; None if not set. A `%` in
+    the job's folder is literal."""
     path = optional(fields.get(stream, ""))
     folder = fields.get("WorkDir", "").rstrip("/") + "/"
     if path is None or not path.startswith(folder):
@@ -253,5 +256,6 @@ def _filled(fields: Mapping[str, str], stream: str) -> str | None:
 
 
 def _first_int(text: str) -> int | None:
-    """Return the number. A waiting job may have a range (`2-4`); return its lower end."""
+    """Return the number; None if it is not set. For the range of a waiting job (`2-4`), return the
+    lower end."""
     return optional_int(text.partition("-")[0])

@@ -81,13 +81,13 @@ class NodeRow:
 
     @property
     def takes_jobs(self) -> bool:
-        """Return whether a job could start on it if resources were free. Slurm wakes a sleeping
-        node."""
+        """Return whether a job could start on the node if resources were free. Slurm wakes a
+        sleeping node."""
         return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 
 def nodes_argv() -> list[str]:
-    """Query every node, once per partition."""
+    """Return the argv that queries every node, once per partition."""
     last = list(_NODE_FIELDS)[-1]
     columns = [
         f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
@@ -97,7 +97,8 @@ def nodes_argv() -> list[str]:
 
 
 def reasons_argv(nodes: str) -> list[str]:
-    """Query why the nodes of a list (`n[1-3]`) do not accept jobs, and since when."""
+    """Return the argv that queries why the nodes of a list (`n[1-3]`) do not accept jobs, and since
+    when."""
     return ["sinfo", "-h", "-N", "-n", nodes, "-o", record_format(_REASON_FIELDS)]
 
 
@@ -140,12 +141,13 @@ def _node(record: Mapping[str, str]) -> NodeRow:
 
 
 def _four(text: str) -> tuple[int, int, int, int]:
-    """Parse `allocated/idle/other/total`."""
+    """Parse `allocated/idle/other/total`. Return zeros for any other text."""
     parts = [part for word in text.split("/", 4) if (part := _leading_int(word)) is not None]
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else (0, 0, 0, 0)
 
 
 def _leading_int(text: str) -> int | None:
-    """Parse `8` or `8+`. For different nodes, sinfo prints the minimum and a `+`."""
+    """Parse `8` or `8+`; return None for any other text. For nodes that differ, sinfo prints the
+    minimum and a `+`."""
     match = _LEADING_NUMBER.match(text.strip())
     return optional_int(match[0]) if match else None

@@ -27,7 +27,7 @@ _FACTORS: Final[Mapping[str, str]] = MappingProxyType(
         "nice": "%N",
     }
 )
-"""Slurm's names for the factors. Every release has the last name."""
+"""sprio's format codes by name of the factor. Every release has the last factor."""
 
 
 class PriorityRow(NamedTuple):
@@ -43,10 +43,9 @@ class PriorityRow(NamedTuple):
 
 
 def argv() -> list[str]:
-    """Query all users' jobs that could start and that this user may see. From 23.02 on, slurmctld
-    always sends all of them. Held jobs, and jobs that wait for another job or a time, have no
-    priority (priority_multifactor.c).
-    """
+    """Return the argv that queries all users' jobs that could start and that this user is
+    allowed to see. From 23.02 on, slurmctld always sends all of them. Held jobs, and jobs that
+    wait for another job or a time, have no priority (priority_multifactor.c)."""
     first = "".join(code + FIELD_END for code in _FIRST)
     named = "".join(f"{code}{FIELD_END}{name}{FIELD_END}" for name, code in _FACTORS.items())
     return ["sprio", "-h", "-o", first + named + RECORD_END]

@@ -82,8 +82,8 @@ class QueueRow(NamedTuple):
 
     @property
     def whole_id(self) -> str:
-        """The ID that sbatch returned: that of the array, or of the first part of a heterogeneous
-        job."""
+        """Return the ID that sbatch printed: the ID of the array, or of the first part of a
+        heterogeneous job."""
         return self.array_job_id or self.slurm_id.partition("+")[0]
 
 
@@ -92,7 +92,7 @@ class RawRow(NamedTuple):
 
     slurm_id: str
     whole_id: str
-    """The ID that sbatch returned; see `QueueRow.whole_id`."""
+    """The ID that sbatch printed; see `QueueRow.whole_id`."""
     state: str
     user: str
     text: str
@@ -100,18 +100,20 @@ class RawRow(NamedTuple):
 
 
 def mine_argv(user: str) -> list[str]:
-    """Query all of a user's jobs, with one row for a waiting array, and ended jobs until MinJobAge.
-    `-a` includes hidden partitions, which squeue otherwise omits, even for the user's own jobs."""
+    """Return the argv that queries all of a user's jobs, with one row for a waiting array, and
+    ended jobs until MinJobAge. `-a` includes hidden partitions, which squeue otherwise omits, even
+    for the user's own jobs."""
     return ["squeue", "-h", "-a", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def everyone_argv() -> list[str]:
-    """Query as mine_argv does, but the jobs of all users that are visible."""
+    """Return the argv that queries the visible jobs of all users as mine_argv does."""
     return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:
-    """Query the visible queue: jobs that have not ended, with one row for a waiting array."""
+    """Return the argv that queries the visible jobs that have not ended, with one row for a waiting
+    array."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
 
 
@@ -121,7 +123,7 @@ def parse(output: str | bytes) -> list[QueueRow]:
 
 
 def split(output: str | bytes) -> list[RawRow]:
-    """Split the output into rows, not yet parsed."""
+    """Split the output into rows, without parsing them."""
     return [_raw(values) for values in cut_records(output, len(_NAMES)) if values[0][:1].isdigit()]
 
 

@@ -31,12 +31,12 @@ def parse_mpi_types(text: str) -> tuple[str, ...]:
 def beside_argv(
     slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
 ) -> list[str]:
-    """Run `argv` once in a job's allocation, beside the job's program, on `node` (None for any).
-    `--unbuffered` passes on every byte at once. The program's standard output is then a terminal,
-    and the program has to set it to raw mode (srun(1)). The step does not request memory or generic
-    resources, because the job's other steps hold them (before 22.05 `--overlap` shares only CPUs).
-    If `version` is None, assume a recent release. Raise ValueError if `slurm_id` is not a job ID.
-    """
+    """Return the argv that runs `argv` once in a job's allocation, beside the job's program, on
+    `node` (None for any). `--unbuffered` passes on every byte at once. The program's standard
+    output is then a terminal, and the program has to set it to raw mode (srun(1)). The step does
+    not request memory or generic resources, because the job's other steps hold them (before
+    22.05 `--overlap` shares only CPUs). If `version` is None, assume a recent release. Raise
+    ValueError if `slurm_id` is not a job ID."""
     return _step_argv(slurm_id, argv, node=node, version=version, gres=("--gres=none",))
 
 
@@ -48,11 +48,11 @@ def terminal_argv(
     version: SlurmVersion | None,
     gpus: int = 0,
 ) -> list[str]:
-    """Run `argv` as `beside_argv` does, but on srun's own terminal and with all of the job's
-    resources, including GPUs. `gpus`: the number of GPUs on the node that the job has without a
-    request, which a step has to request. Before 22.05 `--overlap` shares only CPUs. The step would
-    then wait for the GPUs until the job's other steps have ended, so it does not request any.
-    """
+    """Return the argv that runs `argv` as `beside_argv` does, but on srun's own terminal and with
+    all of the job's resources, including GPUs. Raise ValueError if `slurm_id` is not a job ID.
+    `gpus`: the number of GPUs on the node that the job has without a request, which a step has to
+    request. Before 22.05, `--overlap` shares only CPUs. The step would then wait for the GPUs until
+    the job's other steps have ended, so it does not request any."""
     gres = _shared_gres(version, gpus)
     return _step_argv(slurm_id, argv, node=node, version=version, gres=gres, streams="--pty")
 
@@ -60,12 +60,12 @@ def terminal_argv(
 def allocation_argv(
     options: Mapping[str, str], argv: Sequence[str], *, version: SlurmVersion | None
 ) -> list[str]:
-    """Run `argv` on srun's own terminal in a new allocation, which ends with `argv`. `options`:
-    sbatch's options, except those that srun lacks. `--overlap` leaves room for steps started from
-    that terminal. srun refuses `--exclusive` together with `--overlap`. So salloc then makes the
-    allocation, and the step requests the node's GPUs, which it would not get otherwise. Of several
-    tasks, only the first has the terminal; the others end.
-    """
+    """Return the argv that runs `argv` on srun's own terminal in a new allocation, which ends
+    with `argv`. `options`: sbatch's options, except those that srun lacks. `--overlap` leaves
+    room for steps started from that terminal. srun refuses `--exclusive` together with
+    `--overlap`. So salloc then makes the allocation, and the step requests the node's GPUs,
+    which it would not get otherwise. Of several tasks, only the first has the terminal; the
+    others end."""
     step = [*_overlap(version), "--pty", "--export=ALL", "/bin/sh", "-c", _FIRST_TASK, "sh", *argv]
     if "exclusive" in options:
         return ["salloc", *sbatch_args(options), "/bin/sh", "-c", _WITH_GPUS, "sh", *step]

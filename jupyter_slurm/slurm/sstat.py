@@ -18,7 +18,8 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _SEPARATOR: Final = "|"
-"""sstat has no option --delimiter, but these fields cannot contain a bar."""
+"""The separator of fields. sstat does not have the option --delimiter, but these fields cannot
+contain a bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class StepUsage:
 
 
 def argv(slurm_id: str) -> list[str]:
-    """Query all steps of a job, including the batch script; sstat omits other users' steps."""
+    """Return the argv that queries all steps of a job, including the batch script; sstat omits
+    other users' steps."""
     return ["sstat", "-n", "-P", "-a", "--noconvert", "-o", ",".join(_FIELDS.values()), slurm_id]
 
 

@@ -56,7 +56,7 @@ def parse_state(text: str) -> str:
     """Return the long name of a state in the output of any Slurm tool.
 
     Accept long and short names, `CANCELLED by 1000` and `CANCELLED+` (cut off by sacct). Return an
-    unknown word in capitals.
+    unknown word in capitals, and UNKNOWN for an empty text.
 
     >>> parse_state("CANCELLED by 1000"), parse_state("OOM")
     ('CANCELLED', 'OUT_OF_MEMORY')

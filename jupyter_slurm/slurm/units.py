@@ -77,9 +77,9 @@ def format_time(seconds: float | None) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_duration_s(text: str) -> float | None:
-    """Parse a duration as printed by squeue and sacct, in seconds.
+    """Parse a duration that squeue or sacct printed. Return seconds.
 
-    Return None for anything else: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
+    Return None for anything else, such as UNLIMITED, INVALID, NOT_SET, Partition_Limit or N/A.
 
     >>> parse_duration_s("1-02:03:04"), parse_duration_s("00:01.500"), parse_duration_s("N/A")
     (93784.0, 1.5, None)
@@ -120,7 +120,7 @@ NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
 """A host name. A word that does not match is unsafe in a command or an address."""
 _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
 _MAX_PIECES: Final = 11
-"""The parts of a name with five ranges in brackets (HIGHEST_DIMENSIONS in slurm/slurm.h)."""
+"""Number of parts of a name with five ranges in brackets (HIGHEST_DIMENSIONS in slurm/slurm.h)."""
 _MAX_NODES: Final = 65_536
 """Maximum number of nodes in a list (MAX_SLURM_NODES in slurm/slurm.h)."""
 
@@ -157,7 +157,8 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 
 def _expand(part: str, room: int) -> list[str]:
-    """Return the names of `a[1-3]b[2,4]`, at most `room`."""
+    """Return the names in `a[1-3]b[2,4]`. Raise ValueError if it is malformed, or has more than
+    `room` names."""
     pieces = re.split(r"[][]", part)
     if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
         raise ValueError(f"{part[:60]!r} is not a list of nodes")
@@ -270,7 +271,7 @@ def gpus_by_type(text: str) -> dict[str, int]:
     """Count the GPUs in a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`).
 
     GPUs without a type count under "". A type may consist of digits: `gpu:3090:2` means two GPUs,
-    but `gpu:3090` means 3090. A bare `gpu` means one GPU (sbatch(1), --gres).
+    but `gpu:3090` means 3090 GPUs. A bare `gpu` means one GPU (sbatch(1), --gres).
 
     >>> gpus_by_type("gpu:a100:4(S:0-1),gpu:3090:2,gpu:1")
     {'a100': 4, '3090': 2, '': 1}
@@ -299,7 +300,7 @@ def gpus_in_tres(text: str) -> int:
 
 
 def gpus_of_option(value: str) -> int:
-    """Count the GPUs of all types in a value of --gpus, --gpus-per-node …
+    """Count the GPUs of all types in a value of --gpus, --gpus-per-node or a similar option.
 
     >>> gpus_of_option("2"), gpus_of_option("a100:1,v100:1"), gpus_of_option("")
     (2, 2, 0)

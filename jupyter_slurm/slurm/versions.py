@@ -33,7 +33,7 @@ def parse_version(text: str) -> SlurmVersion | None:
 
 
 def has_overlap(version: SlurmVersion) -> bool:
-    """Return whether srun has `--overlap`. In earlier releases, steps always share CPUs
+    """Return whether srun has `--overlap`. Before 20.11, steps always share CPUs
     (RELEASE_NOTES)."""
     return version >= (20, 11, 0)
 

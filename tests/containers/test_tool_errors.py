@@ -47,7 +47,7 @@ _CH = "ch-run[12]: error: "
         (
             "docker",
             "docker: permission denied while trying to connect to unix:///x: dial unix /x.",
-            "not use",
+            "not allowed to use",
             "sudo-docker",
         ),
         ("podman", "sh: line 88: podman: command not found", "tool", "--runtime"),

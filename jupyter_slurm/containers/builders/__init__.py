@@ -1,4 +1,4 @@
-"""Image builders, one per container tool. They build from a recipe, or pull. No I/O.
+"""Image builders, one per container tool. They build images from recipes, or pull them. No I/O.
 
 One file per tool implements the Protocol `Builder`; `script.py` wraps the tool's sh text.
 """
@@ -46,8 +46,8 @@ class Builder(Protocol):
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         """Return sh text for `script.py`. `base`: the absolute path of `recipe.base` on the
-        cluster, or its name from `named`. Raise RequestError if the tool does not support that
-        base."""
+        cluster, or the name that `named` returns for it. Raise RequestError if the tool does not
+        support that base."""
 
     def pull(self, reference: Reference, version: str) -> str:
         """Return sh text that pulls a registry image unchanged."""

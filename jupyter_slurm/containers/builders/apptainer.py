@@ -1,9 +1,9 @@
 """Images for Apptainer and Singularity: `build --fakeroot` creates a .sif from a definition file.
 
 Facts: temporary files take two or three times the image's size, in APPTAINER_TMPDIR. Each tool
-reads variables with its own prefix, so the script sets both. mksquashfs uses the slowest gzip level
-by default. Apptainer 1.4 and later have a variable for that; other versions ignore it. `%post` runs
-under `sh -ex`, so its commands appear in the log.
+reads variables with its own prefix, so the script sets the variables of both tools. mksquashfs uses
+the slowest gzip level by default. A variable of Apptainer 1.4 and later sets the level; other
+versions ignore it. `%post` runs under `sh -ex`, so its commands appear in the log.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Facts (tested with 0.31): ch-image has its own storage folder, which must not be
 system, so each build gets a storage folder on the node. ch-image is a Python program and picks the
 wrong Python if the user has activated an environment. Credentials come from CH_IMAGE_USERNAME and
 CH_IMAGE_PASSWORD, not from a file. Names of Docker Hub images must omit `docker.io`, which does not
-serve a registry (Charliecloud issue 1183). `--force` lets apt work without root. ch-convert exists
-since 0.26 and uses the slowest gzip level.
+serve a registry (Charliecloud issue 1183). `--force` lets apt work without root. Version 0.26 added
+ch-convert, which uses the slowest gzip level.
 """
 
 from __future__ import annotations

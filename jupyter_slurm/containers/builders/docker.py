@@ -32,7 +32,7 @@ _LOAD = """{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}
 (: >>{note}"$node") 2>/dev/null || : # the folder may belong to another user
 """
 
-# Remove the pulled name if it is new on this node; the tag keeps the layers.
+# Remove the image's own name if the node lacked it before the pull. Our tag keeps the layers.
 _PULL = """step pulling {name}
 had=; {engine} image inspect {name} >/dev/null 2>&1 && had=1
 {engine} pull {name}
@@ -46,7 +46,7 @@ _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
 
 
 class Docker:
-    """A builder that calls the engine by the command `words`."""
+    """A builder that calls the engine with the command `words`."""
 
     tool = "docker"
     suffixes = (".tar",)

@@ -1,4 +1,5 @@
-"""Images for enroot without pyxis: import, create, run a script by `start --rw`, export as .sqsh.
+"""Images for enroot without pyxis. The build imports the base image, creates a container, runs the
+recipe with `enroot start --rw`, and exports the container as .sqsh.
 
 A container stays on the node until removed, so the script removes it even after a failure.
 """
@@ -20,9 +21,9 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk
 
-# The container has neither the image's entrypoint nor the user's home, like a job's program. The
-# next job with an image on that node removes what a killed job leaves (`containers/enroot.py`). A
-# TERM must not interrupt the removal, as happened when a build was cancelled.
+# Neither the image's entrypoint nor the user's home is used in the container. The next job with an
+# image on that node removes what a killed job leaves (`containers/enroot.py`). A cancelled build
+# gets TERM, which must not interrupt the removal.
 _BUILD = f"""name="jslurm-${{{{SLURM_JOB_ID:-login}}}}-image-$$"
 trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM

@@ -1,8 +1,8 @@
 """Images for pyxis: a script sets up a container in a job step, and pyxis saves it as .sqsh.
 
 Pyxis saves the container even after a failed step, which takes minutes. So only a successful script
-creates the target folder. Without that folder, enroot cannot write (tested with pyxis 0.24 and
-enroot 4.1.2).
+creates the target folder. Without that folder, enroot cannot write the image (tested with pyxis
+0.24 and enroot 4.1.2).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jupyter_slurm.containers.tool_errors import completed, full_disk, uncoloure
 from jupyter_slurm.formatting import brief
 
 _SETUP, _FILES = "setup", "files"
-"""The script and its folder of files, in `$work`, which is /mnt in the container."""
+"""Names of the script and its folder of files in `$work`, which is /mnt in the container."""
 
 _RUNNING = "building"
 """The step that runs the script."""
@@ -81,7 +81,7 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 
 def explain_script(failure: Failure, log_tail: str) -> Explained | None:
     """Explain the failure of a setup script from the last line of its output. Return None for
-    another failure, or if the script printed nothing."""
+    another failure, or if the output is empty or ends with a traced command."""
     if failure.tool != Pyxis.tool or failure.doing != _RUNNING:
         return None
     output = uncoloured(log_tail).partition(_ENDED)[0].rpartition(f"jupyter-slurm: {_RUNNING}\n")[2]
@@ -93,7 +93,8 @@ def explain_script(failure: Failure, log_tail: str) -> Explained | None:
 
 
 def setup(recipe: Recipe) -> str:
-    """Return sh text that puts the recipe into `$work` as a script, with its files beside it."""
+    """Return sh text that writes the recipe as a script to `$work`, and copies the recipe's files
+    there."""
     text = recipe.text
     if recipe.kind is Kind.LINES:  # -x, so the log shows where it stopped
         text = "\n".join(["#!/bin/sh", "set -ex", *chain(*recipe.commands())]) + "\n"
@@ -102,7 +103,7 @@ def setup(recipe: Recipe) -> str:
 
 
 def program(recipe: Recipe) -> str:
-    """Return the shell command that runs the script in the image, in its folder of files if
-    given."""
+    """Return the shell command that runs the script in the container, in the folder of the recipe's
+    files if it has files."""
     script = f"/mnt/{_SETUP}"
     return f"/bin/sh -c 'cd /mnt/{_FILES} && exec {script}'" if recipe.has_files else script

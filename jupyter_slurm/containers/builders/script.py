@@ -20,8 +20,8 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
-"""Seconds between reports that a step still runs. The interval starts at the first value and grows
-by it, up to the second value."""
+"""Seconds between reports that a step is still running. The interval starts at the first value, and
+grows by that value up to the second."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IMAGES_FULL = (
@@ -29,10 +29,10 @@ _IMAGES_FULL = (
     "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
 )
 SEE_OUTPUT = "See the tool's messages in the job's output."
-"""The advice on a failed build."""
+"""The hint for a failed build."""
 SAVING = f'step "{_SAVING}"\n'
-"""Sh text that starts the step of saving. If the disk is full in this step, the image folder is
-full."""
+"""Sh text that reports the step in which the tool saves the image. A full disk in this step means
+that the image folder is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class NewImage:
     """The recipe's digest: 64 hexadecimal digits."""
     base: str | None
     version: str
-    """The 12 digits in the file's name; for a rebuilt image they differ from the digest's."""
+    """The 12 digits in the file's name. They are the first of the digest's, except for a rebuilt
+    image."""
     again: bool = False
     """Build without the cache of earlier builds."""
 
@@ -86,8 +87,8 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """Parse the failure at the end of a job's log. Return None if it is not an image build or did
-    not fail."""
+    """Parse the failure at the end of a job's log. Return None if the job is not an image build, or
+    did not fail."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None
@@ -112,7 +113,7 @@ def stopped_at(log_tail: str) -> str | None:
 
 def beside(name: str) -> str:
     """Return sh text that copies the recipe's files to a folder in `$work`. An engine's client may
-    run as root, which may not read a home on a network file system."""
+    run as root, and root may lack access to a home on a network file system."""
     return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
 
 
@@ -172,8 +173,8 @@ there() {{
 if ! suffix=$(there "$stem"); then
   partial=$folder/.$stem.partial
   temporary=${{TMPDIR:-/var/tmp}}
-  # Remove the folders of killed scripts. A running script holds its folder's lock, but may not have
-  # taken it in the folder's first minute.
+  # Remove the folders of killed scripts. A running script holds its folder's lock. It takes the
+  # lock within a minute after it creates the folder.
   command -v flock >/dev/null && find "$temporary" -maxdepth 1 -name 'jupyter-slurm-image.*' \\
     -type d -user "$(id -u)" -mmin +1 -exec flock -n {{}} \\
     sh -c 'chmod -R u+w "$1"; rm -rf -- "$1"' sh {{}} \\; 2>/dev/null
@@ -185,11 +186,11 @@ if ! suffix=$(there "$stem"); then
   trap tidy EXIT
   rm -rf -- "$partial" "$partial".*
   # Slurm signals only the job's script, which forwards TERM to the build's own process group.
-  # Elsewhere, a signal reaches the whole group, so the build stays in it.
+  # Outside a job, a signal reaches the whole group of the script, so the build stays in that group.
   [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
   $apart sh -e -c {text} 9>&- &
   maker=$!
-  # A tool may fetch or pack for minutes without output.
+  # A tool may download or compress layers for minutes without output.
   tell() {{
     trap 'kill "$nap" 2>/dev/null; exit 0' TERM
     began=$(date +%s) pause={pause_s}
