@@ -385,8 +385,8 @@ class Api(Protocol):
         the call sets `problem` in its result and raises no error."""
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
-        """Return this user's jobs that ended in the last `days` and have no record on this machine,
-        latest first; [] if the cluster has no accounting."""
+        """Return this user's jobs that ended in the last `days` days and have no record on this
+        machine, latest first; [] if the cluster has no accounting."""
 
     def priorities(self, job_id: str) -> list[JobPriority]:
         """Return a waiting job's priority in each of its partitions, with the points of each

@@ -6,7 +6,7 @@ import resource
 
 
 def refuse() -> None:
-    """Disable core dumps. Child processes inherit this, and may raise the limit again.
+    """Disable core dumps. Child processes inherit the limit, and can raise it again.
 
     The limit is one byte, which is less than any core dump. With a limit of 0, Linux writes no file
     but still pipes a dump to the program in `core_pattern`. With 1, it does neither (core(5), and

@@ -18,7 +18,7 @@ JupyterSlurmError
 ├── CommandError           a program on the cluster failed; has argv, exit code and output
 │   └── ControllerError    slurmctld did not answer; retrying may help
 ├── SubmitError            sbatch refused the job
-├── NotMeasuredError       the job's usage was not measured, or not yet
+├── NotMeasuredError       the job's usage was not measured, or not measured yet
 ├── JobLostError           the job's outcome is unknown
 ├── SignatureError         the result is not signed by the job
 ├── MalformedError         malformed data from the cluster

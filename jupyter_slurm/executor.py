@@ -1,4 +1,4 @@
-"""`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, `js.future` and `js.map`.
+"""`js.Executor` (a `concurrent.futures.Executor` whose calls are jobs), `js.future` and `js.map`.
 
 A call is a cell with an input variable, the function with its arguments, and the output variable
 `OUTCOME`. A thread watches all calls of an executor by `Api.changes`, and ends after the last call.
@@ -109,22 +109,23 @@ class Future(concurrent.futures.Future[_T]):
         return JobHandle(self._calls.api, self._calls.api.job(self.id))
 
     def cancel(self) -> bool:
-        """Cancel the call and its job unless it runs or has ended. If this raises an error of
-        `Api.cancel`, the job may still run."""
+        """Cancel the call and its job, unless the call is running or has ended. If this raises an
+        error of `Api.cancel`, the job may still be running."""
         if not self._give_up():
             return False
         self._calls.withdraw([self])
         return True
 
     def _give_up(self) -> bool:
-        """Mark the call as cancelled, unless it runs or has ended."""
+        """Mark the call as cancelled, unless it is running or has ended. Return whether it was
+        cancelled."""
         if not super().cancel():
             return False
         self._begin()  # wakes `wait` and `as_completed`
         return True
 
     def _begin(self) -> bool:
-        """Record that the call runs. Return False if it was cancelled."""
+        """Record that the call is running. Return False if it was cancelled."""
         with self._turn:
             if not (self._is_cancelled or self.running()):
                 self._is_cancelled = not self.set_running_or_notify_cancel()
@@ -200,7 +201,7 @@ class Executor(concurrent.futures.Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Reject further calls; sessions end after their last call. `cancel_futures`: cancel the
-        calls that do not run yet. `wait`: wait for all other calls."""
+        calls that are not running yet. `wait`: wait for all other calls."""
         self._calls.close()
         if cancel_futures:
             self._calls.cancel_pending()
@@ -218,7 +219,7 @@ class Executor(concurrent.futures.Executor):
 
 
 class _ByChunks(concurrent.futures.Executor):
-    """The calls of `Executor.map`, a chunk of them in each job."""
+    """The calls of `Executor.map`, with a chunk of calls in each job."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -253,7 +254,7 @@ def map(  # noqa: A001 - the name is `js.map`
     in order. Raise SweepError, with the other results in its `table`, if calls failed. Raise
     VariableError if the calls cannot be pickled, and the errors of `Api.submit`.
 
-    The options are those of `Executor`, and `max_fails` and `on_interrupt`. As in a cell, an
+    The options are those of `Executor`, plus `max_fails` and `on_interrupt`. As in a cell, an
     interrupt leaves the sweep running.
     """
     chosen = line.parse(_words({"out-format": out_format, "max-running": max_workers}))
@@ -316,7 +317,7 @@ def _submitted(api: Api, spec: JobSpec) -> Result:
     job = result.job
     error = from_problem(job.problem) if job.problem is not None else None
     if job.state is JobState.SUBMITTING and isinstance(error, TransportError):
-        with suppress(JupyterSlurmError):  # it may not exist
+        with suppress(JupyterSlurmError):  # raised if the job does not exist yet
             api.cancel(spec.id)
         raise error
     return result
@@ -364,7 +365,7 @@ def _naming_function(fn: Callable[..., Any]) -> Iterator[None]:
     except VariableError as exc:
         raise VariableError(
             f"The call of {_name_of(fn)} cannot be sent.",
-            hint="Give it paths, arrays or dicts, and open files or connections in it.",
+            hint="Pass paths, arrays or dicts. Open files and connections inside the function.",
             detail=exc.message,
         ) from exc
 
@@ -400,7 +401,8 @@ def _words(options: Mapping[str, Option]) -> list[str]:
 
 
 def _session_spec(words: Sequence[str]) -> SessionSpec:
-    """Return the spec of a session with these options. Raise RequestError if one is invalid."""
+    """Return the spec of a session with these options. Raise RequestError if an option is
+    invalid."""
     args = read_arguments(SESSION_START, words)
     _, spec = job_spec(SessionSpec, args, job_id=new_id())
     return msgspec.structs.replace(line.with_local_context(spec), for_executor=True)
@@ -425,7 +427,7 @@ class _Calls:
         self._daemon = daemon
         self._lock = threading.RLock()  # garbage collection may call `close` while it is held
         self._waiting: dict[str, _Waiting] = {}
-        """Calls that wait for a worker, by the IDs of their later jobs."""
+        """Calls that wait for a worker, by the IDs that their jobs will have."""
         self._sent: dict[str, Future[Any]] = {}
         self._unread: dict[str, Job] = {}
         """Ended jobs whose results could not be read yet."""
@@ -477,7 +479,7 @@ class _Calls:
             raise RequestError(f"Job {job.id} is not a call by an Executor.")
         with self._lock:
             future = self._sent.setdefault(job.id, Future(self, job.id))
-        self._observe(self.api.job(job.id))  # it may have changed before it was in `_sent`
+        self._observe(self.api.job(job.id))  # the job may have changed before it was in `_sent`
         self._acknowledge()
         self._watch()
         return future
@@ -539,11 +541,11 @@ class _Calls:
         """Record that the call has left its worker."""
 
     def _waits_for_starts(self) -> bool:
-        """Return whether to watch starts of jobs. To watch only their ends costs less."""
+        """Return whether to watch starts of jobs. Watching only ends costs less."""
         return True
 
     def _results_now(self) -> tuple[str, ...]:
-        """Return the IDs of calls. The agent sends their results along with their final state."""
+        """Return the IDs of calls whose results the agent sends together with the final state."""
         return ()
 
     def _has_workers(self) -> bool:
@@ -619,12 +621,12 @@ class _Calls:
         while (call := self._next()) is not None:
             try:
                 self._submitted(*call)
-            except Exception as exc:  # noqa: BLE001 - it is the call's
+            except Exception as exc:  # noqa: BLE001 - the error belongs to the call
                 self._fail([call.spec.id], exc)
                 drop_inputs(call.spec)
         try:
             self._prepare()
-        except Exception as exc:  # noqa: BLE001 - it is the calls'
+        except Exception as exc:  # noqa: BLE001 - the error belongs to the calls
             self._fail([*self._waiting], exc)
 
     def _next(self) -> _Waiting | None:
@@ -686,7 +688,7 @@ class _Calls:
                 self._unread[job.id] = job
                 return False
             error = exc
-        except Exception as exc:  # noqa: BLE001 - it is the call's
+        except Exception as exc:  # noqa: BLE001 - the error belongs to the call
             error = exc
         if self._drop([job.id]):
             future._end(value, error)
@@ -718,7 +720,7 @@ class _Calls:
 class _Session:
     runs: bool = False
     call: str | None = None
-    """The ID of the call that the session runs."""
+    """The ID of the call that the session is running."""
     has_served: bool = False
 
 
@@ -734,7 +736,7 @@ class _CallsInSessions(_Calls):
         self._session_spec = session_spec
         self._sessions: dict[str, _Session] = {}
         self._sending: set[str] = set()
-        """The calls in submission, which may return their results at once."""
+        """IDs of calls that are being submitted. The submission may return the result at once."""
 
     def _placed(self, spec: CellSpec) -> CellSpec | None:
         for session_id, session in self._sessions.items():
@@ -818,8 +820,8 @@ class _CallsInSessions(_Calls):
         return (*self._sent,)
 
     def _is_busy(self) -> bool:
-        """Return whether calls wait or need watching. A call in submission needs watching only
-        after `close`."""
+        """Return whether calls wait or need watching. A call that is being submitted needs watching
+        only after `close`."""
         watched = {*self._sent} if self._closed else {*self._sent} - self._sending
         return bool(self._waiting or watched)
 

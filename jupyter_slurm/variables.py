@@ -97,7 +97,7 @@ def check_signature(path: Path, key: bytes, signature: str | None) -> None:
     if not hmac.compare_digest(runner_values.sign(str(path), key.strip()), signature or ""):
         raise SignatureError(
             f"{path.name} does not have the job's signature, so its variables were not read.",
-            hint="Fetch the result again. The file was changed or truncated.",
+            hint="Fetch the result again, because the file was changed or truncated.",
         )
 
 
@@ -140,7 +140,7 @@ def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, obje
                 for mark in (*_WITHOUT_ORDER, _OBJECT)
                 if any(whole.find(mark, at, at + size_bytes) >= 0 for at, size_bytes in pickles)
             }
-            left_bytes = whole.rfind(b"\n", 0, len(whole) - 1)  # before the index
+            left_bytes = whole.rfind(b"\n", 0, len(whole) - 1)  # the bytes before the index
         maybe = MAYBE if found else ""
         if found.intersection(_WITHOUT_ORDER):
             return maybe + _digest_in_order([namespace[name] for name in names]).hex()

@@ -211,7 +211,7 @@ _ERRORS = (
     ),
     (
         r"invalid image reference",
-        "Cannot pull the image: enroot does not understand its name",
+        "Cannot pull the image: its name is not valid in enroot",
         "Use NAME:TAG or REGISTRY#NAME:TAG in lower case; digests need enroot 4.",
     ),
     (
@@ -226,7 +226,7 @@ _ERRORS = (
     ),
     (
         r"file already exists",
-        "Cannot unpack the image: a container of that name is left on the node",
+        "Cannot unpack the image: a container with that name exists on the node",
         "Remove it on the node with `enroot remove NAME`.",
     ),
     (r"source path does not exist|enroot-mount: failed to mount", *NO_MOUNT),
@@ -237,7 +237,7 @@ _ERRORS = (
     ),
     (
         r"permission denied",
-        "enroot may not read or write a file on the node",
+        "enroot is not allowed to read or write a file on the node",
         "Check that you can read the image on the node.",
     ),
     (

@@ -265,7 +265,7 @@ def _stop(daemons: Daemons) -> None:
     daemons.kill_jobs()
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
-    daemons.kill_jobs()  # a slurmd may have started more meanwhile
+    daemons.kill_jobs()  # slurmd may have started more jobs
     for node in daemons.spec.node_names():  # a requeued job must not find its old script
         for left in daemons.paths.spool(node).glob("job*"):
             shutil.rmtree(left)

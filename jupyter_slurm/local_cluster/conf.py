@@ -25,7 +25,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Setting:
-    """The values that a configuration depends on: the host name, the user, the files, the ports."""
+    """The values on which a configuration depends, besides the cluster's shape."""
 
     host: str
     user: str
@@ -58,7 +58,7 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
         f"SlurmUser={at.user}",
         f"SlurmdUser={at.user}",
-        # cred_expire is the delay before a requeued job may start again (default 120 s).
+        # cred_expire is the delay before a requeued job can start again (default 120 s).
         f"AuthInfo=socket={paths.munge_socket},cred_expire=5",
         f"StateSaveLocation={paths.state}",
         f"SlurmdSpoolDir={paths.spool('%n')}",
@@ -82,7 +82,8 @@ def _scheduling() -> list[str]:
         "SelectTypeParameters=CR_Core_Memory",
         "ReturnToService=2",
         "SlurmdTimeout=60",
-        # Without this, Slurm drains a node that claims more than the machine has ("Low CPUs").
+        # Without this parameter, Slurm drains a node that claims more CPUs or memory than the
+        # machine has ("Low CPUs").
         "SlurmdParameters=config_overrides",
     ]
 
@@ -133,10 +134,9 @@ def _partitions() -> list[str]:
 
 
 def gres_conf(spec: LocalSpec, paths: Paths) -> str:
-    """Return gres.conf. Slurm sets CUDA_VISIBLE_DEVICES only if `File=` is a character device. Our
-    files are links to /dev/null, also for real GPUs, because Slurm does not open them without a
-    cgroup that blocks devices, and WSL has no /dev/nvidiaN.
-    """
+    """Return gres.conf. Slurm sets CUDA_VISIBLE_DEVICES only if `File=` is a character device.
+    Our files are links to /dev/null, also for real GPUs, because Slurm does not open them
+    without a cgroup that blocks devices, and WSL lacks /dev/nvidiaN."""
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
         for kind, positions in _by_type(spec, node):
@@ -149,9 +149,10 @@ def task_prolog(spec: LocalSpec) -> str:
     """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, because cgroups do not guard
     them.
 
-    Slurm numbers them by their position in gres.conf, one type after the other; CUDA numbers them
-    like nvidia-smi if CUDA_DEVICE_ORDER says so. Jobs that did not request GPUs get none: Slurm
-    would leave the variable unset, and CUDA would then use all GPUs.
+    Slurm numbers them by their position in gres.conf, one type after the other. CUDA numbers them
+    as nvidia-smi does if CUDA_DEVICE_ORDER is PCI_BUS_ID. For a job that did not request GPUs, the
+    prolog sets CUDA_VISIBLE_DEVICES to "": Slurm would leave it unset, and CUDA would then use all
+    GPUs.
     """
     return f"""#!/bin/sh
 set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}
@@ -167,7 +168,7 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:
-    """Return a cgroup.conf that disables cgroups, which an ordinary user may not create.
+    """Return a cgroup.conf that disables cgroups, which an ordinary user cannot create.
 
     "disabled" requires Slurm 24.05. Before that, slurmd always loads a plugin. The plugin for
     version 1 does nothing at its start; the plugin for version 2 requires a cgroup. 20.11 has only

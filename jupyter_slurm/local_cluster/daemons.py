@@ -1,4 +1,4 @@
-"""The daemons of one cluster: start, find and stop each.
+"""The daemons of one cluster. This module starts, finds and stops each of them.
 
 `conf` has their configuration; `cluster` has their order.
 """
@@ -26,8 +26,8 @@ from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 from jupyter_slurm.places import write_private
 
 _START_S = 120.0
-"""Seconds to wait for a running daemon on a busy machine. A daemon that exits is reported at
-once."""
+"""Seconds to wait on a busy machine until a started daemon is ready. A daemon that exits is
+reported at once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4
@@ -59,7 +59,7 @@ class Daemons:
         self.wait("munged", lambda: _listens_unix(paths.munge_socket))
 
     def start_slurmctld(self) -> None:
-        """Start the controller with the state it saved when stopped."""
+        """Start the controller with the state that it saved when it stopped."""
         self._start("slurmctld", "-D", "-f", str(self.paths.conf))
         self.wait("slurmctld", lambda: listens(self.ports.slurmctld))
 
@@ -101,7 +101,7 @@ class Daemons:
         """Kill every slurmstepd of this cluster and the processes left by jobs. Raise
         LocalClusterError if any do not end, e.g. because of a dead file system.
         """
-        for _ in range(_KILL_ROUNDS):  # they may start more meanwhile
+        for _ in range(_KILL_ROUNDS):  # jobs may start more processes before they are killed
             found = self._job_processes()
             if not found:
                 return

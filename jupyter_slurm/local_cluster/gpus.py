@@ -16,10 +16,9 @@ driver loaded."""
 
 
 def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
-    """Return this machine's GPUs that the caller may use. Report the output of nvidia-smi if it
-    does not list any. CUDA_VISIBLE_DEVICES applies, because in a job of another Slurm it names the
-    job's GPUs.
-    """
+    """Return this machine's GPUs that the caller can use. Report the output of nvidia-smi if it
+    does not list any. CUDA_VISIBLE_DEVICES applies, because in a job of another Slurm it names
+    the job's GPUs."""
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     program = shutil.which("nvidia-smi")
     if program is None or devices in ("", "NoDevFiles"):

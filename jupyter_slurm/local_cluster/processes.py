@@ -28,12 +28,12 @@ class Process:
     boot_id: str
 
     def alive(self) -> bool:
-        """Return whether this process or one of its threads runs. A zombie does not run."""
+        """Return whether this process or one of its threads is running. A zombie is not running."""
         reap(self.pid)
         return _start_ticks(self.pid) == self.start_ticks and boot() == self.boot_id
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal if this process still runs."""
+        """Send a signal if this process is still running."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -45,7 +45,7 @@ def boot() -> str:
 
 
 def process(pid: int) -> Process | None:
-    """Return the process that has this PID now."""
+    """Return the process that has this PID now; None for a zombie or an unknown PID."""
     start_ticks = _start_ticks(pid)
     return None if start_ticks is None else Process(pid, start_ticks, boot())
 
@@ -80,7 +80,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
 
 
 def wait_gone(processes: Iterable[Process], limit_s: float) -> bool:
-    """Wait until all have ended; return False if some still run after `limit_s`."""
+    """Wait until all have ended; return False if any are still running after `limit_s`."""
     deadline = time.monotonic() + limit_s
     left = list(processes)
     while left := [one for one in left if one.alive()]:

@@ -1,7 +1,7 @@
 """The installed Slurm, or the distribution's packages unpacked into a private folder.
 
 The private Slurm is for users without root on Debian and its derivatives: apt-get finds, checks and
-downloads the packages, dpkg-deb unpacks them.
+downloads the packages, and dpkg-deb unpacks them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ _PACKAGES = {  # Debian's and Ubuntu's names
 @dataclass(frozen=True)
 class Software:
     """The programs of one installation, by name. If they are not in the system's folders,
-    `libraries` are their library folders, `plugins` is Slurm's plugin folder, and `stepd` the
-    slurmstepd for slurmd.
-    """
+    `libraries` are their library folders, `plugins` is Slurm's plugin folder, and `stepd` is the
+    slurmstepd for slurmd."""
 
     programs: dict[str, Path]
     version_text: str

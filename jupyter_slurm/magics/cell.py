@@ -146,7 +146,8 @@ def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
 
 
 def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
-    """Raise CodeError, formatted like IPython's syntax errors, or show a warning."""
+    """Check whether Python can compile the code. If not, raise CodeError, formatted like IPython's
+    syntax errors, or show a warning."""
     shell = state.shell
     manager = shell.prefilter_manager
 
@@ -373,7 +374,7 @@ def _note_sent(state: MagicsState, card: LiveCard) -> None:
 
 
 def _count_delivered(agent: Api, job_id: str) -> None:
-    with suppress(JupyterSlurmError):  # if the cell runs again, it attaches
+    with suppress(JupyterSlurmError):  # the cell then attaches to the job if it runs again
         agent.delivered(job_id)
 
 

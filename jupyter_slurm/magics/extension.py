@@ -123,7 +123,7 @@ def _functions(
     for kind, name in _MAGICS:
         function: Any = _line_magic(magics, name) if kind == "line" else _cell_magic(magics, name)
         function.__name__ = name
-        # If this exists, IPython prefers it to __doc__.
+        # IPython prefers `getdoc` to `__doc__`.
         function.getdoc = _documentation(magics, kind, name)
         yield kind, name, function
 

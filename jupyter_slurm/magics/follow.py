@@ -117,7 +117,7 @@ class LiveCard:
 
     def due_s(self) -> float:
         """Return the seconds until the next update is due."""
-        if self._shown is None:  # until `appear`
+        if self._shown is None:  # `appear` has not shown the card yet
             return _LONGEST_WAIT_S
         if self._shown[0] is not self.job.state:
             return 0.0

@@ -34,9 +34,8 @@ def of_program() -> str | None:
 
 
 def told_to_run(words: Sequence[str], folder: Path) -> str | None:
-    """Return the notebook that a command line runs; None if it runs none or several. For papermill,
-    return the output notebook, which differs for each run.
-    """
+    """Return the notebook that a command line runs; None if it does not run exactly one
+    notebook. For papermill, return the output notebook, which differs for each run."""
     at = next((i for i, word in enumerate(words) if _program(word)), None)
     if at is None:
         return None
@@ -51,7 +50,8 @@ def told_to_run(words: Sequence[str], folder: Path) -> str | None:
 
 
 def _program(word: str) -> str | None:
-    """Return the program's name, also for `python -m NAME` and scripts; None for other programs."""
+    """Return the name of a program that runs notebooks, also for the NAME of `python -m NAME`; None
+    for other words."""
     name = PurePath(word).name
     name = f"jupyter-{name}" if f"jupyter-{name}" in _RUN_ONE else name
     return name if name in _RUN_ONE or name == _PAPERMILL else None

@@ -66,7 +66,7 @@ class QueueWidget(anywidget.AnyWidget):
         self._rows_lock = threading.RLock()
         self._reads = count(1)
         self._shown_read = 0
-        """The number of the request that the rows are from. An earlier request that finishes later
+        """The number of the request that returned the rows. An earlier request that finishes later
         is dropped."""
         self._thread: threading.Thread | None = None
         self._log: OpenLog | None = None
@@ -188,7 +188,7 @@ class QueueWidget(anywidget.AnyWidget):
                 self.log, self.log_of = log.text, log.title
 
     def _on_log_of(self, _change: object) -> None:
-        """Close the log after the browser has closed its panel and so emptied the title."""
+        """Close the log after the browser has closed the log's panel, which empties the title."""
         if not self.log_of:
             self._close_log()
 
@@ -215,7 +215,7 @@ class QueueWidget(anywidget.AnyWidget):
 
 
 def _words() -> dict[str, str | list[str]]:
-    """Return the words by their place. A button has a label and an accessible name."""
+    """Return the widget's texts by their place. Each button has a label and an accessible name."""
     return {
         "everyone": "Everyone's jobs",
         "jobs": "Jobs",

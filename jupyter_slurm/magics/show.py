@@ -110,7 +110,7 @@ def _started(state: MagicsState, started: Started) -> JobHandle | None:
 
 
 def _session(state: MagicsState, started: StartedSession) -> None:
-    """Wait until the session runs, then use it for this notebook."""
+    """Wait until the session is running, then use it for this notebook."""
     job = started.job
     used = state.used_session
     for other in state.api.jobs():

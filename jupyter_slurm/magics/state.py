@@ -38,7 +38,8 @@ from jupyter_slurm.wire import Connection, Job, JobSpec, Show
 _R = TypeVar("_R")
 _LATE_S = 0.05
 _TERMINAL_LIMIT_BYTES = 1 << 30
-"""Output limit in a terminal, which has its own limit and saves nothing."""
+"""The output limit in a terminal. It is high, because a terminal does not save output in a
+notebook."""
 
 
 class CallThread:
@@ -47,7 +48,7 @@ class CallThread:
 
     The thread returns a call's value or raises its error. If a call needs a login on `cluster`,
     `person` logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the
-    waiting cell abandons the call, which still runs to its end.
+    waiting cell abandons the call, which continues to its end in the thread.
     """
 
     def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
@@ -151,7 +152,7 @@ class MagicsState:
     @property
     def cluster(self) -> str | None:
         """Return the default cluster; None for the default of the profiles."""
-        named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's may differ
+        named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's environment may differ
         return self.used_cluster or self.settings.default_cluster or named or None
 
     @property

@@ -61,7 +61,7 @@ def _by_separator(lines: list[str]) -> list[list[str]] | None:
     rows = [line.split("|") for line in lines]
     if len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return None
-    if all(row[-1] == "" for row in rows):  # --parsable adds one to each line
+    if all(row[-1] == "" for row in rows):  # --parsable adds a separator to each line
         rows = [row[:-1] for row in rows]
     return [[cell.strip() for cell in row] for row in rows]
 

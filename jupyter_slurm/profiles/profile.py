@@ -41,8 +41,8 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Copy a job's own folder to `scratch`, and run the job in the copy. Changes are copied back
     when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """Seconds before the time limit at which a job in `scratch` stops, to copy its files back. 0
-    means within Slurm's KillWait."""
+    """Seconds before the time limit at which a job in `scratch` stops, to copy its files back. With
+    0, the job stops at the limit, and copies its files back within Slurm's KillWait."""
     purge_days: Count = 0
     """Days without changes after which the site erases a file in `scratch`; 0 means never."""
     hidden: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lookup_gap_s: Annotated[float, Meta(ge=0)] = 15.0
     """Seconds between the two look-ups that precede a repeated submission."""
     lost_after_s: Annotated[float, Meta(ge=0)] = 60.0
-    """Seconds that a job may be missing from all listings."""
+    """Seconds that a job can be missing from all listings before the agent regards it as ended."""
     exit_grace_s: Annotated[float, Meta(ge=0)] = 90.0
     """Seconds to wait for a job's files (NFS caches attributes for up to 60 s, nfs(5))."""
     allow_commands: bool = True

@@ -78,7 +78,8 @@ class Profiles:
         if not self.clusters:
             raise ConfigError(_NO_CLUSTER, hint=self._known())
         raise ConfigError(
-            f"Several clusters and no default: {', '.join([*self.clusters, *self.broken])}.",
+            "Several clusters are defined without a default: "
+            f"{', '.join([*self.clusters, *self.broken])}.",
             hint=f'Use --cluster, or write `default = "NAME"` at the top of {_user_file()}.',
         )
 

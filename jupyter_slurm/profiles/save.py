@@ -17,8 +17,8 @@ Setting = str | int | bool | Sequence[str] | Mapping[str, str]
 
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """Return the non-empty settings as TOML. Over a template, include an empty host, which means
-    this machine."""
+    """Return the non-empty settings as TOML. If the settings override a template, include an empty
+    host, which means this machine."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     over_template = "template" in settings

@@ -62,7 +62,7 @@ class TableReading:
         if name not in templates.names():
             guess = did_you_mean(name, templates.names())
             hint = f"Use one of {', '.join(templates.names())}."
-            self._fail(("template",), f"No template `{name}`{guess}", hint)
+            self._fail(("template",), f"Unknown template `{name}`{guess}", hint)
         template = templates.read(name)
         for key in given:
             if key not in template.variables():

@@ -111,7 +111,7 @@ def _check_owner(path: Path) -> None:
         is_open = True
     if is_open:
         raise ConfigError(
-            f"{path} can be written by others and is not trusted.",
+            f"Other users can write {path}, so it is not trusted.",
             hint=f"chmod go-w '{path}'",
         )
 

@@ -97,8 +97,8 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "agent": Rule((EXECUTE,)),
     }
 )
-"""The server's own routes. `lab` is the page that waits for a lab, `lab_entry` the browser's login
-(a POST to the same address), and `lab-proxy` a lab below the server's address. The routes
+"""The server's own routes. `lab` is the page that waits for a lab, `lab_entry` is the browser's
+login (a POST to the same address), and `lab-proxy` is a lab below the server's address. The routes
 `dashboard…` do the same for dashboards."""
 
 WATCHED = frozenset("changes node_changes logs usage".split())
@@ -116,7 +116,7 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
 
 
 def with_caller(name: str, body: bytes, caller: str) -> bytes:
-    """Add `caller` to the body if the call has one and the body does not."""
+    """Add `caller` to the body if the call has this argument and the body does not contain it."""
     if not asks_for_caller(calls()[name]):
         return body
     try:
@@ -127,7 +127,8 @@ def with_caller(name: str, body: bytes, caller: str) -> bytes:
 
 
 def with_jupyter(body: bytes, base_url: str) -> bytes:
-    """Return the body of `submit`; a lab is shown below `base_url`."""
+    """Return the body of `submit`. If the job is a lab, add `base_url`, below which the lab is
+    shown."""
     try:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])

@@ -1,4 +1,5 @@
-"""Jupyter's event bus: publish changes of job states, and follow renames of notebooks."""
+"""The connection to Jupyter's event bus. It publishes changes of job states, and follows renames of
+notebooks."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _LEAST_WAIT_S = 1.0
 _MANY_POLLS = 64
 """Maximum number of polls that wait their full time. With more, each waits for a shorter time."""
 _PACE_S = 0.1
-"""The pause between values, so a job that writes continuously sends at most ten a second."""
+"""The pause between values, so a job that writes continuously sends at most ten values a second."""
 _STILL_S = 0.5
 """The pause after an immediate answer without news."""
 _BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)

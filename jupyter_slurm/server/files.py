@@ -78,7 +78,7 @@ class Folders:
     """Local paths of the server's contents."""
 
     def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
-        """`pushes`: whether the user may push any local folder."""
+        """`pushes`: True if the user is allowed to push any local folder."""
         self.contents = contents
         self._pushes = pushes
 
@@ -112,8 +112,8 @@ class Folders:
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
         """Return the spec for `folder`. Raise NotFoundError if the folder to push or the file of
-        packages is missing. Raise HTTPError if the user may not push, and so must not find out
-        which folders and files exist."""
+        packages is missing. Raise HTTPError if the user is not allowed to push, and so must not
+        find out which folders and files exist."""
         packages = spec.environment
         reads = packages is not None and (packages.mine or packages.file is not None)
         if (spec.push is not None or reads) and not self._pushes:
@@ -196,7 +196,9 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
             copy.add(output, chunk.show)
     text = copy.text()
     if text is None or job.notebook is None:
-        raise RequestError(f"Job {job_id} has no executed notebook.", hint="Wait for its start.")
+        raise RequestError(
+            f"Job {job_id} has no executed notebook.", hint="Wait until the job starts."
+        )
     notebook = PurePosixPath(folders.shown(job.notebook))
     content: dict[str, Any] = msgspec.json.decode(text)
     return str(notebook.with_name(executed_name(job))), content

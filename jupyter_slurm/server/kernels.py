@@ -31,7 +31,7 @@ class KernelName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No arguments."""
+    """A request without arguments."""
 
 
 class Kernels(msgspec.Struct, frozen=True):

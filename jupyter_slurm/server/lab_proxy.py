@@ -78,7 +78,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await super().prepare()
         if self._finished:
             return  # redirected to the login
-        # The lab trusts us and does not check the origin; jupyter_server 2.15 does only in its API.
+        # The lab trusts us and does not check the origin; jupyter_server 2.15 checks it only in its
+        # API.
         if self.request.method in ("GET", "HEAD"):
             if not self._is_visit():
                 self.check_page()
@@ -167,7 +168,7 @@ class DashboardProxyHandler(LabProxyHandler):
         asked = msgspec.convert(name, DashboardName)
         self.absolute_url = False
         self.proxy_base = f"jupyter-slurm/dashboard-proxy/{which}"
-        """Return the base of redirects."""
+        """The path to which the proxy's redirects are relative."""
         entry = await self.relay.with_agent(lambda agent: agent.dashboard_entry(job_id, asked))
         if not entry.cookie:
             raise HTTPError(403, SWITCHED_OFF)

@@ -57,7 +57,7 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
     """Folder of Slurm's commands; "" if PATH has them."""
     env: str = ""
-    """Lines of `NAME=VALUE` with variables for these commands."""
+    """Lines of `NAME=VALUE` with environment variables for Slurm's commands."""
     template: str = ""
     answers: dict[str, str] = {}
 
@@ -78,7 +78,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings other than the connection. A template sets them itself."""
+    """Settings other than the connection. They are ignored for a template, which has its own."""
 
     name: str
     runtime: str = ""
@@ -145,7 +145,7 @@ class NewClusters:
     def drop(self, api: Api, wish: Name) -> Name:
         """Disconnect from the cluster and remove its profile. Raises NotFoundError."""
         self._way(wish.name)
-        with suppress(JupyterSlurmError):  # it is not connected
+        with suppress(JupyterSlurmError):  # raised if the cluster is not connected
             api.disconnect(wish.name)
         save.profile_path(wish.name).unlink(missing_ok=True)
         del self._ways[wish.name]

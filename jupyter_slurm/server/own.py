@@ -1,4 +1,4 @@
-"""Routes for jobs from the server's files, and a log as a file."""
+"""Routes for jobs from the server's files, and for a log as a download."""
 
 from __future__ import annotations
 

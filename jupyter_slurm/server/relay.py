@@ -71,7 +71,7 @@ class Relay:
     async def _with_agent(self, work: Callable[[AgentClient], _T], places: asyncio.Semaphore) -> _T:
         await places.acquire()
         future = in_thread(lambda: work(self._agent()))
-        # Release the place when the thread ends, even if the caller has left.
+        # Release the semaphore when the thread ends, even if the caller has left.
         future.add_done_callback(lambda _: places.release())
         return await asyncio.shield(future)
 

@@ -12,10 +12,10 @@ from jupyter_slurm.formatting import visible
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler
 
-# $1 the title of the tab, then the program. If the size changes while srun starts, srun misses all
-# later changes (22.05: "pty: accept failure"). So wait until the page has set the size, which
-# starts as 24 80. JupyterLab closes the tab when the program ends, so keep the terminal open after
-# an error.
+# $1: the title of the tab; then the program. If the terminal's size changes while srun starts, srun
+# misses all later changes (22.05: "pty: accept failure"). So wait until the page has replaced the
+# initial size, 24 rows and 80 columns. JupyterLab closes the tab when the program ends, so keep the
+# terminal open after an error.
 _IN_TAB = r"""printf '\033]2;%s\007' "$1"; shift
 tries=20
 while [ "$(stty size)" = "24 80" ] && [ "$tries" -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done

@@ -95,7 +95,7 @@ def optional_float(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if -_MOST < number < _MOST else None  # false for `nan`
+    return number if -_MOST < number < _MOST else None  # this comparison is false for `nan`
 
 
 def lines(output: str | bytes) -> list[str]:

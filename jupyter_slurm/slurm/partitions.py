@@ -68,7 +68,8 @@ def parse_reservations(output: str | bytes) -> list[Reservation]:
 
 def _records(output: str | bytes, first: str) -> list[dict[str, str]]:
     return [
-        dict(reversed(_KEY.findall(line)))  # the first counts; free texts follow Slurm's own fields
+        # The first value of a key counts, because free texts follow Slurm's own fields.
+        dict(reversed(_KEY.findall(line)))
         for line in lines(output)
         if line.startswith(f"{first}=")
     ]

@@ -66,7 +66,7 @@ def parse(output: str | bytes) -> list[PriorityRow]:
 
 def _given(name: str, field: Mapping[str, str]) -> float:
     text = field.get(name, "")
-    if name == "tres":  # cpu=25,mem=50
+    if name == "tres":  # a text such as cpu=25,mem=50
         parts = (optional_float(part.rpartition("=")[2]) for part in text.split(","))
         return sum(part for part in parts if part is not None)
     number = optional_float(text) or 0.0

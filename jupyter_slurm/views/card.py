@@ -67,13 +67,13 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
 """Colours with a contrast of at least 3:1 on white and on JupyterLab's dark background."""
 
 _LONG_TEXT = 240
-"""The length from which a text is folded."""
+"""Maximum number of characters of a text that is not folded."""
 _FOLDED_TEXT = 72
 _SOON_S = 300.0
 """Seconds before a session's end at which its card shows a warning."""
 _IDLE_SHARE = 0.2
-"""The largest remaining share of the idle time for a warning. A short idle time starts often, so
-the warning must not appear at its start."""
+"""The remaining share of the idle time below which the card shows a warning. A short idle time
+starts often, so the warning must not appear at its start."""
 _ERASED_SOON_S = 14 * 24 * 3600
 """Seconds before the site erases a job's files. From then on, short texts include the date."""
 _NAMED_TASKS = 60
@@ -178,7 +178,8 @@ def no_longer_listed(job: Job) -> str:
 
 
 def title(job: Job) -> str:
-    """Return `job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
+    """Return a phrase such as `job k3j9x2m1 (Slurm 123) on arandu` or `job k3j9x2m1 in session
+    a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     session = f" in session {job.session}" if job.session else ""
     return f"{kind_of(job).noun} {job.id}{slurm}{session} on {job.cluster}"
@@ -198,7 +199,8 @@ def told_problem(problem: Problem) -> str:
 
 
 def saved_headline(job: Job) -> str:
-    """Return the state and its start time, for a saved notebook."""
+    """Return the state for a saved notebook, with the state's start time unless the state is
+    final."""
     if job.state.final:
         return job.state.word
     return f"{job.state.word} since {date_and_time(job.state_since_s)}"
@@ -251,7 +253,7 @@ class _Note:
     brief: bool = False
     """Show the note also in the text form, on the common line of notes."""
     fraction: float | None = None
-    """The length of a bar before the text."""
+    """The filled share, 0 to 1, of a bar before the text; None for no bar."""
 
     def html(self, bar: str) -> str:
         """Draw the row's value; `bar` is the colour of its bar."""

@@ -39,11 +39,11 @@ def connected(connection: Connection) -> str:
 
 
 def ways(connection: Connection) -> str:
-    """List the hosts of the connection."""
+    """Return the hosts of the connection, joined by arrows."""
     return " → ".join(connection.hosts)
 
 
-CONNECTION_HEAD = ("Cluster", "State", "For", "Way", "Round trip", "Note")
+CONNECTION_HEAD = ("Cluster", "State", "For", "Hosts", "Round trip", "Note")
 
 
 def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
     )
 
 
-TUNNEL_HEAD = ("ID", "Here", "There", "Cluster", "Job", "Route", "Open", "Note")
+TUNNEL_HEAD = ("ID", "Local", "Remote", "Cluster", "Job", "Route", "Open", "Note")
 
 
 def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
@@ -78,7 +78,8 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
 
 def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
     """Parse `PORT`, `JOB:PORT`, `HOST:PORT`, `/PATH` or `JOB:/PATH` (a Unix socket). A known job
-    takes precedence over a host. Raises RequestError."""
+    takes precedence over a host. Raise RequestError for an invalid port, or NotFoundError for an
+    unknown job before a path."""
     here = _port(local_port) if local_port != "0" else 0
     if aim.startswith("/"):
         return TunnelEnds(aim, 0, None, here)
@@ -123,5 +124,5 @@ def _job_id(api: Api, word: str) -> str | None:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 65_535):
-        raise RequestError(f"`{text}` is not a port: a number from 1 to 65535.")
+        raise RequestError(f"`{text}` is not a port number from 1 to 65535.")
     return int(text)

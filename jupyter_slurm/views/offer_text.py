@@ -75,7 +75,7 @@ def _node(one: Partition) -> str:
 
 
 def _only(one: Partition) -> str:
-    """Return the QOS and accounts to which the partition is limited."""
+    """Return the partition's restrictions: whole nodes, and the allowed QOS and accounts."""
     told = ["whole nodes"] if one.exclusive else []
     if one.allow_qos:
         told.append(f"QOS {', '.join(one.allow_qos)} only")

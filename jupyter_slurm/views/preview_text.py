@@ -21,7 +21,7 @@ _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 2px 1.5em"
 
 
 def preview_lines(preview: Preview) -> Iterator[str]:
-    """Yield the cost, Slurm's estimate of the start, and the checks."""
+    """Yield the cost, Slurm's estimate of the start, the checks, and the environment variables."""
     if preview.cost is not None:
         yield cost_text(preview.cost)
     if preview.start_estimate_s is not None:
@@ -70,7 +70,7 @@ def _start(start_s: float) -> str:
 
 def _variables(preview: Preview) -> str:
     names = ", ".join(preview.variables)
-    return f"With {names} in its environment, from a file that only you can read."
+    return f"The job gets {names} in its environment, from a file that only you can read."
 
 
 def cost_text(cost: Cost) -> str:

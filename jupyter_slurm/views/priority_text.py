@@ -11,7 +11,7 @@ NONE = "The job has no priority now. Only waiting jobs that could start have a p
 
 
 def table(told: Sequence[JobPriority]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the columns, and a row per partition. Factors without points have no column."""
+    """Return the columns, and a row per partition. Factors without points do not get a column."""
     factors = [name for name in _FACTORS if any(name in one.given for one in told)]
     rows = [
         (

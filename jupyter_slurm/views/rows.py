@@ -102,7 +102,7 @@ def note(row: Row, now_s: float) -> str:
     is_over = state_of(row).final
     progress = task_counts if isinstance(row, SweepJob) else tasks
     far = progress(row.tasks) if row.tasks and not is_over else None
-    # The state's word is in the next column.
+    # The column `State` has the state's word.
     is_said = is_over and (row.why in SAID_BY_STATE or row.state == JobState.COMPLETED)
     why = None if is_said else row.why
     if not isinstance(row, ListedJob):

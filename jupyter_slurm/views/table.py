@@ -11,7 +11,7 @@ from jupyter_slurm.formatting import padded, visible, width
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px"
 _SENTENCE = 32
-"""The length from which a cell may wrap."""
+"""Maximum number of characters of a cell that must not wrap."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,6 +89,6 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _html(cell: str) -> str:
-    """Return the cell as HTML. Sentences may wrap; IDs, names and numbers may not."""
+    """Return the cell as HTML. Sentences may wrap; IDs, names and numbers must not."""
     wrap = "pre-wrap;min-width:16em" if len(cell) > _SENTENCE else "pre"
     return f'<td style="{_CELL};white-space:{wrap}">{escape(cell)}</td>'

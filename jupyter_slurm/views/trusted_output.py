@@ -29,7 +29,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; media-src data: blob:"
 )
-"""The sandbox's policy: without network access, it cannot reach local servers."""
+"""The sandbox's policy. It denies network access, so scripts cannot reach local servers."""
 _SCRIPT_END = re.compile(r"</(?=script)", re.IGNORECASE)
 
 
@@ -65,7 +65,7 @@ def _bundle(data: Mapping[str, Any], show: Show) -> dict[str, Any]:
 
 
 def _page(data: Mapping[str, Any]) -> str | None:
-    """Return the content of the sandbox; None if not needed."""
+    """Return the content of the sandbox; None for an output without HTML, SVG and JavaScript."""
     for mime in ("text/html", "image/svg+xml"):
         if isinstance(data.get(mime), str):
             return str(data[mime])

@@ -61,7 +61,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     cpus: int | None = None
     memory_mib: int | None = None
     gpus_per_node: int = 0
-    """A partition. CPUs, memory and GPUs are those of its largest nodes."""
+    """The CPUs, memory and GPUs of the partition's largest nodes."""
     max_nodes: int | None = None
     """The maximum number of nodes for one job; None for no limit."""
     default_time_s: int | None = None
@@ -70,7 +70,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     """Every job gets whole nodes."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
-    """The QOS and accounts that may use the partition; () for all."""
+    """The QOS and accounts that are allowed to use the partition; () for all."""
     cost: float | None = None
     """The price of a node hour, in `ClusterInfo.cost_unit`; None if the profile has no price."""
     about: str = ""
@@ -97,7 +97,7 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     accounting: bool
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
-    """The accounts and QOS that this user may use."""
+    """The accounts and QOS that this user is allowed to use."""
     cost_unit: str = ""
     hidden: tuple[str, ...] = ()
     """Partitions that Slurm hides from this user. They are not in `partitions`."""
@@ -117,7 +117,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """True if it is mounted on every node; None if only a job can determine that."""
+    """True if the folder is mounted on every node; None if only a job can determine that."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -127,7 +127,7 @@ class Description(Struct, frozen=True, kw_only=True):
     sbatch: str | None
     """The path of sbatch; None if not found."""
     runtimes: tuple[str, ...]
-    """Container runtimes, under our names."""
+    """The container tools found, as values of `--runtime`."""
     modules: bool
     python: str | None
     """The version of the profile's interpreter, e.g. "3.11"; None if it does not run."""
@@ -166,7 +166,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_type: str | None = None
     features: str | None = None
     reason: str | None = None
-    """The operator's reason for a node that is down or drained."""
+    """The reason, from Slurm or an operator, why the node does not accept jobs."""
 
 
 class NodeChanges(Struct, frozen=True, kw_only=True):

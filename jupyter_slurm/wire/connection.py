@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, kw_only=True):
     id: str
     cluster: str
     host: str
-    """The asking host: `alice@gateway.example.org`."""
+    """The host that asks: `alice@gateway.example.org`."""
     kind: QuestionKind
     prompt: str
     """The host's words, or ours for a passphrase or a host key."""
@@ -85,8 +85,8 @@ class Tunnel(Struct, frozen=True, kw_only=True):
     port: int
     local_port: int
     route: Literal["direct", "relay"]
-    """`direct` connects from the login node, `relay` through a relay in the job's allocation or on
-    the login node."""
+    """`direct` connects from the login node. `relay` connects through a relay in the job's
+    allocation or on the login node."""
     job_id: str | None = None
     connections: int = 0
     """The number of open connections."""
@@ -106,7 +106,7 @@ class Behind(Struct, frozen=True, kw_only=True):
 
     count: int
     reasons: dict[str, str]
-    """The first few files, with a sentence for each."""
+    """The reason, as a sentence, for each of the first few files."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):

@@ -21,12 +21,13 @@ def frame(kind: bytes, *parts: bytes) -> bytes:
 
 
 class GarbledError(ValueError):
-    """The stream contains bytes that our programs never send. The message completes "garbled: "."""
+    """The error for a stream with bytes that our programs never send. The message completes
+    "garbled: "."""
 
 
 class Inbox:
     """An incremental parser of frames. It rejects a frame before its body arrives if the body has
-    more than `most` bytes, or than `most_of` allows for its kind."""
+    more than `most` bytes, or more than `most_of` allows for its kind."""
 
     def __init__(
         self, most: int, most_of: Mapping[bytes, int] | None = None, rest: bytes = b""

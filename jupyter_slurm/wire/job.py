@@ -1,6 +1,5 @@
-"""Job specifications and the agent's view of jobs: two structs for each kind of job, below the
-parts that all kinds share.
-"""
+"""Job specifications and the agent's view of jobs. Each kind of job has two structs, one
+for its specification and one for the agent's view."""
 
 from __future__ import annotations
 
@@ -153,8 +152,8 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """A digest of the code, which identifies a cell together with `notebook`. None if no cell may
     attach to this job."""
     kernel: str | None = None
-    """The submitting kernel process: its pid, a blank, and its start in UTC epoch seconds. While it
-    runs, no other kernel attaches."""
+    """The submitting kernel process: its pid, a blank, and its start in UTC epoch seconds. While
+    that process runs, other kernels cannot attach to the job."""
     push: str | None = None
     """A local folder that is copied at submission. The job runs in the copy."""
     push_exclude: tuple[str, ...] = ()
@@ -447,7 +446,7 @@ class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """The time since which no cell runs or waits; None if a cell runs or waits, or before the
+    """The time since which the session is idle; None if a cell is running or waiting, or before the
     session starts."""
     launch: Engine | None = None
     for_executor: bool = False

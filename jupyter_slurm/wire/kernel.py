@@ -13,7 +13,7 @@ class RemoteKernel(Struct, frozen=True, kw_only=True):
     name: str
     """Jupyter's name for the kernel."""
     display_name: str
-    """The title in launcher and kernel picker."""
+    """The title in the launcher and the kernel picker."""
     words: tuple[str, ...]
     """The job's options, as typed after `kernel add`."""
     cluster: str | None = None

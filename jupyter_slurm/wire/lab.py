@@ -33,13 +33,13 @@ class Lab(Struct, frozen=True, kw_only=True):
     port: int
     """The port on both loopbacks. After a restart, the agent uses the same port if it is free."""
     base_url: str = "/"
-    """If not "/", the lab is shown below the URL of the requesting Jupyter server, because its
-    browsers are on other machines."""
+    """The lab's base URL. If it is not "/", the lab is shown below the URL of the requesting
+    Jupyter server, because that server's browsers are on other machines."""
     step: LabStep = LabStep.WAITING
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):
-    """The login of a browser to a lab: it POSTs `token`, as `token` and as `password`, to
+    """The login of a browser to a lab. The browser POSTs `token`, as `token` and as `password`, to
     `login_url`. So the token never appears in a URL, history, log or command line. A dashboard
     opens by its `login_url` alone; Ray's then asks for `token`."""
 

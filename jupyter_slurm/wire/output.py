@@ -1,7 +1,7 @@
 """Output and results of a job.
 
 One struct per line of `output.N.jsonl`, which node/runner.py writes; the tag is the key "type".
-Text is valid Unicode: a lone surrogate printed by a job becomes the text `\udce9`.
+Text is valid Unicode: a lone surrogate printed by a job becomes an escape, such as `\\udce9`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ class JobPriority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: str
     priority: int
     before: int
-    """The number of jobs ahead in the partition that this user may see."""
+    """The number of jobs ahead in the partition, as far as this user is allowed to see them."""
     waiting: int
     """The number of waiting jobs in the partition, including this one."""
     given: dict[str, float] = field(default_factory=dict)

@@ -16,7 +16,7 @@ Tone = Literal["waiting", "running", "done", "failed", "ended", "unknown"]
 class JobState(StrEnum):
     """Slurm's states under Slurm's names, and five states of our own."""
 
-    # Our own states, before and beside Slurm's.
+    # Our own states, which Slurm does not report.
     SUBMITTING = "SUBMITTING"  # recorded; sbatch has not accepted it yet
     REJECTED = "REJECTED"  # sbatch refused the job
     UNKNOWN = "UNKNOWN"  # the cluster does not answer; see `problem`

@@ -1314,7 +1314,7 @@ export interface JobPriority {
   };
 }
 /**
- * The login of a browser to a lab: it POSTs `token`, as `token` and as `password`, to
+ * The login of a browser to a lab. The browser POSTs `token`, as `token` and as `password`, to
  * `login_url`. So the token never appears in a URL, history, log or command line. A dashboard
  * opens by its `login_url` alone; Ray's then asks for `token`.
  */

@@ -328,7 +328,7 @@ def test_dry_run_shows_script_and_command_without_submitting(run: Run, tmp_path:
         "# ✖ Too many� GPUs.\n"
         "#     Request fewer.\n"
         "# · All is free.\n"
-        "# With TOKEN in its environment, from a file that only you can read.\n"
+        "# The job gets TOKEN in its environment, from a file that only you can read.\n"
     )
 
 

@@ -186,7 +186,7 @@ def test_dry_run_submits_nothing(shell: Shell, api: FakeApi) -> None:
     assert "\n· All is free.\n    Now.\n" in text
     assert html.startswith(f"<div><b>{cost}</b></div><div>Slurm expects it to start at ")
     assert "<div>· All is free.<br>" in html
-    assert "With A, B in its environment" in html
+    assert "The job gets A, B in its environment" in html
     assert api.calls == []
 
 

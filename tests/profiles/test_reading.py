@@ -120,7 +120,7 @@ def test_invalid_file_is_rejected_with_file_line_and_key(
 def test_file_writable_by_others_is_rejected(config: Path) -> None:
     path = write(config / "clusters.toml", "[a]")
     path.chmod(0o606)
-    with pytest.raises(ConfigError, match=r"can be written by others.*\nchmod go-w"):
+    with pytest.raises(ConfigError, match=r"Other users can write .*\nchmod go-w"):
         _ = load_profiles().default
 
 
@@ -324,7 +324,7 @@ def test_settings_of_the_cluster_override_its_template(config: Path) -> None:
     [
         (
             '[a]\ntemplate = "sdumnt"\n',
-            "line 2: [a] No template `sdumnt`; did you mean `sdumont`?",
+            "line 2: [a] Unknown template `sdumnt`; did you mean `sdumont`?",
             "Use one of aau-aicloud, arandu, ",
         ),
         (

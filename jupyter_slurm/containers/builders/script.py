@@ -25,7 +25,7 @@ grows by that value up to the second."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IMAGES_FULL = (
-    "The folder of images is full",
+    "The image folder is full",
     "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
 )
 SEE_OUTPUT = "See the tool's messages in the job's output."

@@ -55,7 +55,8 @@ def read(name: str) -> Template:
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two tables: `above` over `below`, tables key by key.
+    """Merge two tables. Values of `above` override values of `below`; nested tables are merged key
+    by key.
 
     >>> laid_over({"a": {"x": 1, "y": 2}, "b": [1]}, {"a": {"x": 3}, "b": []})
     {'a': {'x': 3, 'y': 2}, 'b': []}

@@ -11,7 +11,7 @@ export const OPTIONS = [
     name: 'partition',
     words: ['--partition', '-p'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
-    help: 'partition, or several with commas'
+    help: 'partition, or several separated by commas'
   },
   {
     name: 'account',
