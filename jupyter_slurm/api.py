@@ -62,8 +62,8 @@ class KernelStreams(Protocol):
         """Return the stream to the kernel of a running job, in the frames of node/kernel_frames.py.
 
         The caller sends the first frame (BEGIN). Closing the socket leaves the kernel running.
-        Raise RequestError if the job has no kernel or does not run, and ForwardError if its node
-        cannot be reached.
+        Raise RequestError if the job does not have a kernel or is not running, and ForwardError if
+        its node cannot be reached.
         """
 
 
@@ -160,8 +160,8 @@ class Api(Protocol):
     # --- single files of a cluster, as seen from its login node ---
     def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
         """List a folder. All paths are absolute. Raise NotFoundError if the path does not exist,
-        RequestError if it is not a folder, and FileAccessError with the system's message otherwise.
-        """
+        RequestError if it is not a folder, and FileAccessError, with the system's message, if it
+        cannot be read."""
 
     def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
         """Return the entry of a file or folder."""
@@ -194,9 +194,10 @@ class Api(Protocol):
         """
 
     def submit_call(self, spec: CellSpec) -> Result:
-        """Submit a cell to a session as `submit` does. If it ends within milliseconds on this
-        machine, return its result; the caller then need not call `delivered`. Otherwise return a
-        result with the status "none", as for a job without a result."""
+        """Submit a cell to a session as `submit` does. If the session is on this machine and the
+        cell ends within milliseconds, return the cell's result; the caller then need not call
+        `delivered`. Otherwise return a result with the status "none", as for a job without a
+        result."""
 
     def preview(self, spec: JobSpec) -> Preview:
         """Return the job that `submit` would send, its cost, and Slurm's estimate of its start
@@ -329,11 +330,10 @@ class Api(Protocol):
         """Return the images that jobs can name: the profile's, ours and the site's."""
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:
-        """Start a job that builds or pulls an image. If an image from the same recipe exists,
-        return no job. If its build is running, return that job. Raise RequestError if the container
-        tool cannot build the image, NotFoundError if the base image is not found, and the errors of
-        `submit`.
-        """
+        """Start a job that builds or pulls an image. If an image from the same recipe exists, do
+        not start a job. If its build is running, return that job. Raise RequestError if the
+        container tool cannot build the image, NotFoundError if the base image is not found, and
+        the errors of `submit`."""
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         """Remove an image that was built or pulled, with its older versions. Raise NotFoundError if
@@ -346,9 +346,9 @@ class Api(Protocol):
     def remove_environments(
         self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
     ) -> list[InstalledEnvironment]:
-        """Remove environments and, with `unused_s`, all that have been unused for this time. Return
-        the removed environments. Raise NotFoundError if an ID is unknown, and RequestError if a
-        live job uses an environment."""
+        """Remove environments and, with `unused_s`, all environments that have been unused for this
+        time. Return the removed environments. Raise NotFoundError if an ID is unknown, and
+        RequestError if a live job uses an environment."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -358,7 +358,7 @@ class Api(Protocol):
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         """Forward a local port to a dashboard of a running job and return its address. The port
-        closes when the job ends. Raise RequestError if the job does not run or does not have this
+        closes when the job ends. Raise RequestError if the job is not running or does not have this
         dashboard, and NotFoundError if the dashboard does not answer within `wait_s`."""
 
     # --- terminals ---
@@ -370,8 +370,8 @@ class Api(Protocol):
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
         """Return the argv of a local program that runs the shell code in a running job and its
-        image. `node` is None for the job's first node. Raise RequestError if the job does not run,
-        or not on that node, and ConfigError as `shell` does."""
+        image. `node` is None for the job's first node. Raise RequestError if the job is not
+        running, or does not use that node, and ConfigError as `shell` does."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[Row]:
@@ -380,8 +380,8 @@ class Api(Protocol):
     def node_changes(
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
     ) -> NodeChanges:
-        """Return the changes of nodes and partitions. Wait up to `wait_s` for a change. While a
-        client waits, the agent queries Slurm at five times the queue's interval. If Slurm fails,
+        """Return all nodes and partitions. Wait up to `wait_s` for a change since the cursor. While
+        a client waits, the agent queries Slurm at five times the queue's interval. If Slurm fails,
         the call sets `problem` in its result and raises no error."""
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:

@@ -252,7 +252,8 @@ class SweepError(CellFailed):
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:
-    """Return the exception for a `Problem`. For an unknown code, its class is the base class."""
+    """Return the exception for a `Problem`. For an unknown code, return an instance of the base
+    class."""
     classes = {cls.code: cls for cls in _tree(JupyterSlurmError)}
     cls = classes.get(problem.code, JupyterSlurmError)
     return cls(problem.message, hint=problem.hint, detail=problem.detail, option=problem.option)

@@ -79,7 +79,7 @@ _WAIT_S = 20.0
 _MOST_READ = 50
 """Maximum number of fetched results to leave unacknowledged while calls are pending."""
 _PLURAL = {"modules": "module", "mounts": "mount"}
-"""Names of a job's fields, for the options that may be repeated."""
+"""Names of options that can be repeated, by the name of their field."""
 
 
 class _RemoteTraceback(Exception):
@@ -142,7 +142,7 @@ class Future(concurrent.futures.Future[_T]):
 
 
 class Executor(concurrent.futures.Executor):
-    """Call functions in jobs of a cluster.
+    """An executor that calls functions in jobs of a cluster.
 
     `max_workers`: the maximum number of jobs at once; None for no limit. `warm`: run the calls in
     sessions, at most `max_workers` (default 1). Sessions stay allocated until `shutdown`, or until
@@ -345,7 +345,8 @@ def _spec(
     name_out: str,
 ) -> _CallSpec:
     """Return the spec of calls of `fn`, without their variables."""
-    # Pass the name as a notebook's, because `line.spec` turns that into a valid job name.
+    # Pass the function's name as the notebook's name, because `line.spec` makes a valid job name
+    # from it.
     name = _name_of(fn)
     spec = line.spec(made, request, code, job_id=new_id(), notebook=name)
     return msgspec.structs.replace(
@@ -376,7 +377,7 @@ def _calls_of_others() -> _Calls:
 
 
 def _words(options: Mapping[str, Option]) -> list[str]:
-    """Return options in Python as words of a line.
+    """Return options given in Python as the words of a `%%slurm` line.
 
     >>> _words({"gpus": 1, "hold": True, "env": {"A": "b c"}, "modules": ["x", "y"], "mem": None})
     ['--gpus', '1', '--hold', '--env', 'A=b c', '--module', 'x', '--module', 'y']
@@ -642,7 +643,8 @@ class _Calls:
         return None
 
     def _submitted(self, future: Future[Any], spec: CellSpec) -> bool:
-        """Submit a call. Return False if its worker has ended, so the call waits for another."""
+        """Submit a call. Return False if its worker has ended, so the call waits for another
+        worker."""
         self._submit(spec)
         return True
 

@@ -49,7 +49,7 @@ def coloured(text: str) -> str:
 
 
 class Coloured:
-    """`coloured` for text in pieces, whose ends may split an escape sequence."""
+    """A variant of `coloured` for text in pieces, whose ends may split an escape sequence."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -175,7 +175,8 @@ def joined(*texts: str | None, between: str = " ") -> str:
 
 
 def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
-    """Return a line for each reason, and a line for the rest of `count`.
+    """Return a line for each reason. If `count` is larger than their number, add a line for the
+    rest.
 
     >>> reasons_told({"a.pt": "It cannot be read."}, 3)
     ['a.pt: It cannot be read.', 'and 2 more']

@@ -119,7 +119,7 @@ class JobHandle:
 
     def exception(self, timeout: float | None = None) -> JupyterSlurmError | None:
         """Wait for the end of the job and return the error that `result` raises for it, or None.
-        Raise other errors, and TimeoutError as `wait` does."""
+        Raise any other error of `result`, such as TimeoutError."""
         return self._outcome(timeout)[1]
 
     def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
@@ -323,8 +323,9 @@ def with_params(spec: SweepSpec, parameters: Sequence[Mapping[str, object]]) -> 
 def _spooled(
     spec: CellSpec | SweepSpec, name: str, names: Sequence[str], namespace: Mapping[str, object]
 ) -> tuple[str, str | None, tuple[int, int] | None]:
-    """Write variables to the agent's spool folder. Return the path, the digest, and the version of
-    this Python if the file needs it. Raises VariableError."""
+    """Write variables to the agent's spool folder. Return the path, the digest (None for a spec
+    without a fingerprint), and the version of this Python if the file needs it. Raises
+    VariableError."""
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.variables import (  # noqa: PLC0415
         digest_inputs,

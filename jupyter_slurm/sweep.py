@@ -50,7 +50,7 @@ def table(result: Result, tasks: SweepTasks, failed: dict[str, str]) -> list[Row
 def outcome(
     result: Result, tasks: SweepTasks, failed: dict[str, str]
 ) -> tuple[list[Row], SweepError | None]:
-    """Return the rows of `table` and the exception of `error`."""
+    """Return the rows from `table` and the exception from `error`."""
     rows = table(result, tasks, failed)
     return rows, error(tasks, rows)
 
@@ -66,8 +66,8 @@ def as_frame(rows: list[Row], job_id: str) -> object:
 
 
 def error(tasks: SweepTasks, rows: list[Row]) -> SweepError | None:
-    """Return the error of a sweep with failed tasks, with its table; None if all tasks
-    succeeded."""
+    """Return the error for a sweep with failed tasks, with the table of all tasks; None if all
+    tasks succeeded."""
     failed = [row for row in rows if row["state"] != "COMPLETED"]
     if not failed:
         return None

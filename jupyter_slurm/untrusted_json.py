@@ -16,8 +16,8 @@ from jupyter_slurm.formatting import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
-"""Maximum depth. It is far below Python's stack limit, so that any reader can write the value
-again."""
+"""Maximum depth. It is far below Python's stack limit, so that a program that read a value can also
+write it."""
 MOST_VALUES: Final = 1_000_000
 """Maximum number of values. An empty list takes three bytes of JSON and seventy bytes of memory."""
 
@@ -50,7 +50,7 @@ def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = 
 
 
 def unreadable(error: Exception) -> MalformedError:
-    """Return the error of a job with unreadable rows or files."""
+    """Return the error for a job whose rows or files cannot be read."""
     return MalformedError(
         "Cannot read the cluster's data about this job.",
         hint="Wait; the agent tries again.",

@@ -88,7 +88,7 @@ def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, ob
         reasons = [f"Cannot send {name!r}: {why}." for name, why in failed.items()]
         raise VariableError(
             joined(*reasons),
-            hint="Send its data (a path, an array, a dict) and build it in the cell.",
+            hint="Send the data (a path, an array, a dict) and build the object in the cell.",
         )
 
 

@@ -67,8 +67,8 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""Sh text for the container. The home comes from the node, so packages of `pip install --user`
-belong to another Python."""
+"""Sh text for the container. The container uses the node's home, where packages of `pip install
+--user` belong to another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"

@@ -59,7 +59,8 @@ _OPTIONS = (
     *(f"--unset-env={glob}" for glob in ("LD_*", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")),
     "--unset-env=CONDA_*",
     "--set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    # The home comes from the node, so packages of `pip install --user` belong to another Python.
+    # The container uses the node's home, where packages of `pip install --user` belong to another
+    # Python.
     "--set-env=PYTHONNOUSERSITE=1",
 )
 

@@ -128,7 +128,7 @@ class Docker:
             *self._options,
             *map(_mount, box.mounts),
             image,
-            # The shell is the entrypoint.
+            # Omit the shell, because it is the entrypoint.
             *inside[1:],
         )
 
@@ -165,8 +165,8 @@ DOCKERS = (
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
-        # Files keep their owners, and the user's groups apply. SELinux labels would need rights
-        # that users lack.
+        # In the container, files keep their owners, and the user's groups apply. SELinux labels
+        # would need rights that users lack.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
     ),
 )

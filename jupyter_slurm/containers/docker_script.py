@@ -140,9 +140,9 @@ for gpu in $(printf '%s' "$gpus" | tr , ' '); do
   set -- --device "nvidia.com/gpu=$gpu" "$@"
 done
 """
-"""Sh text with podman's GPUs. Its containers stay in the job's cgroup, where Slurm's limits apply.
-`--gpus` has no effect before 5.0. The device names need podman 4.1 and the output of `nvidia-ctk
-cdi generate`."""
+"""Sh text with the GPUs for podman. Podman's containers stay in the job's cgroup, where Slurm's
+limits apply. `--gpus` has no effect before 5.0. The device names need podman 4.1 and the output of
+`nvidia-ctk cdi generate`."""
 
 _RUN = (
     r"""

@@ -74,8 +74,8 @@ export PATH PYTHONNOUSERSITE=1
 unset JSLURM_PIDS JSLURM_NODE
 """
 """Sh text for the container. It replaces a PATH from the profile by the image's PATH, which enroot
-stores in /etc/environment. The home comes from the node, so packages of `pip install --user` belong
-to another Python."""
+stores in /etc/environment. The container uses the node's home, where packages of `pip install
+--user` belong to another Python."""
 
 # $1: the job dir; $2: sh text for the container; $3: the argument of that text; $4: the number of
 # words that start another container; then these words and the program inside.

@@ -83,7 +83,8 @@ if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
   set -- "--cpus-per-task=$((SLURM_CPUS_PER_TASK * ${tasks:-1}))" "$@"
 fi
 # A step of one task on one node cannot get GPUs requested per task or for all nodes together.
-# `--gpus` takes the GPUs on this node, regardless of other nodes (`--gres` does not: 22.05).
+# `--gpus` takes the GPUs on this node, regardless of other nodes (`--gres` does not, at least in
+# 22.05).
 if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || [ "${SLURM_NTASKS:-1}" -gt 1 ]; then
   asked=${SLURM_GPUS:-}${SLURM_GPUS_PER_TASK:-}${SLURM_TRES_PER_TASK:-}
   case $asked:${CUDA_VISIBLE_DEVICES:-} in :* | *: | *:NoDevFiles) ;; *)

@@ -1,4 +1,5 @@
-"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, load its variables.
+"""The cells of `%%slurm` and `%slurm attach`. They submit or find the job, follow it, and load its
+variables.
 
 `line.py` parses the line, and `follow.py` shows the output.
 """
@@ -57,7 +58,7 @@ from jupyter_slurm.wire import (
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""Maximum number of bytes to show of each other rank's output."""
+"""Maximum number of bytes of a rank's output to show, for ranks other than the first."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
@@ -135,8 +136,8 @@ def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle 
 
 
 def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
-    """Return the preview, including the size of input variables. Raise VariableError if one is
-    missing and the cell has no earlier job."""
+    """Return the preview, including the size of input variables. Raise VariableError if an input
+    variable is missing and the cell does not have an earlier job."""
     if not _absent(state, request, spec) or _earlier_without(state, request, spec) is None:
         spec = _with_inputs(state, request, spec)
     try:
@@ -235,7 +236,8 @@ def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return the earlier job of a cell whose input variables are missing, and report it."""
+    """Return the earlier job of a cell whose input variables are missing, and report that the cell
+    is attached to the job. Return None without an earlier job."""
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
@@ -245,8 +247,9 @@ def _find_without(
 
 
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return this cell's earlier job, whatever its inputs. Without its variables, for example after
-    a restart of the kernel, the cell cannot submit a new job."""
+    """Return this cell's earlier job if only its input variables may differ, otherwise None.
+    Without input variables, for example after a restart of the kernel, the cell cannot submit a new
+    job."""
     earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
@@ -330,7 +333,8 @@ def show_to_end(
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
-    """Load the variables into the notebook, and note the delivery. Return the error to raise."""
+    """Load the variables into the notebook, and record that the outcome was delivered. Return the
+    error to raise, or None."""
     api, job_id = state.api, card.job.id
     result = Result(job=card.job, status="ok")
     if not _says_all(card.job):
@@ -362,8 +366,8 @@ def _says_all(job: Job) -> bool:
 
 
 def _note_sent(state: MagicsState, card: LiveCard) -> None:
-    """Let the page acknowledge the outcome. If the client cannot, count the outcome as delivered.
-    Do not wait."""
+    """Let the page acknowledge the outcome. If the client does not acknowledge outcomes, report the
+    outcome to the agent as delivered, without waiting."""
     job_id, asked = card.job.id, page()
     state.sent[job_id] = asked
     card.complete()
@@ -435,8 +439,8 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
 
 
 def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
-    """Stop following a job after an error. Count an outcome that cannot be fetched as sent, so that
-    the cell submits a new job next time."""
+    """Stop following a job after an error. If the outcome cannot be fetched, record it as sent, so
+    that the cell submits a new job next time."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)

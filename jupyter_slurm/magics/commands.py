@@ -1,7 +1,7 @@
 """The functions of the magics: `%slurm WORD …`, `%%slurm` and similar, and Slurm's own commands.
 
-`commands/functions.py` has the commands shared with the terminal, this module the others. `cell.py`
-runs cells.
+`commands/functions.py` has the commands shared with the terminal; this module has the others.
+`cell.py` runs cells.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def show_queue(state: MagicsState) -> object:
 
 
 def build_image(state: MagicsState, line: str, recipe: str) -> object:
-    """Build an image from a cell. Its files are in the notebook's folder or, if that is unknown, in
-    the kernel's."""
+    """Build an image from a cell. The recipe's files are in the notebook's folder or, if that is
+    unknown, in the kernel's working directory."""
     args = read_arguments(IMAGE_CELL, state.words(line), "notebook")
     beside = Path(state.notebook or "").parent
     folder = beside if beside.is_absolute() and beside.is_dir() else Path.cwd()
@@ -122,7 +122,7 @@ def _logs(state: MagicsState, args: Arguments) -> str:
 
 
 def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) -> str:
-    """Return the last `lines` lines; None for as many as a cell can show."""
+    """Return the last `lines` lines of the log; if `lines` is None, as many as a cell can show."""
     limit = state.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0

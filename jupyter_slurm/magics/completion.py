@@ -50,8 +50,8 @@ class Completions:
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return completions for IPython's matcher API (v2). Return none if the cursor is not in
-        one of our lines."""
+        """Return completions for IPython's matcher API (v2). The result is empty if the cursor is
+        not in one of our lines."""
         line = context.text_until_cursor
         words = _ours(line, first_line=context.cursor_line == 0)
         if words is None:

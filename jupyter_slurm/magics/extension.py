@@ -1,7 +1,7 @@
 """Names and settings of the magics for IPython.
 
-`jupyter_slurm.load_ipython_extension` calls `load` in every kernel that has it configured, so it
-imports the implementation (`commands.py`) only with the first magic.
+`jupyter_slurm.load_ipython_extension` calls `load` in every kernel whose configuration loads the
+extension. So `load` imports the implementation (`commands.py`) only with the first magic.
 """
 
 from __future__ import annotations

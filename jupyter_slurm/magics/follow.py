@@ -55,7 +55,8 @@ _SETTLED_AFTER_S = 20.0
 """Seconds for which the usage of an ended job may still arrive, because slurmdbd gets it late."""
 _LONGEST_WAIT_S = 20.0
 _PACE_S = 0.1
-"""Seconds between requests, because a session changes several times with each of its cells."""
+"""Seconds between requests for changes. A session changes several times with each of its cells, and
+one request fetches all of these changes."""
 _RETRY_S = 10.0
 _MESSAGES_PER_S = 10.0
 _BURST_MESSAGES = 20.0
@@ -84,7 +85,8 @@ class LiveCard:
         self._publish(update=False)
 
     def appear(self) -> None:
-        """Show the card, if it is not shown yet, before output or when the cell takes longer."""
+        """Show the card if it is not shown yet. A short cell without output does not need its
+        card."""
         if self._shown is None:
             self.show()
 

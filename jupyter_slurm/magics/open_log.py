@@ -21,7 +21,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 class OpenLog:
     """A job's log on the page. It calls `show` for new text, first in the opening thread and later
-    in its own. `watched` returns whether the log is visible."""
+    in the log's own thread. `watched` returns whether the log is visible."""
 
     def __init__(
         self,

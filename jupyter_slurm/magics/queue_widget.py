@@ -46,7 +46,7 @@ class QueueWidget(anywidget.AnyWidget):
     _css = Path(__file__).with_name("queue_widget.css")
 
     words: Dict[str, str | list[str]] = Dict().tag(sync=True)
-    """The words for the browser half."""
+    """The texts for the browser half."""
     rows: List[Line] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)

@@ -103,7 +103,7 @@ class SlurmApp(ExtensionApp):
         )
 
     async def stop_extension(self) -> None:
-        """Close connections; jobs and agent continue."""
+        """Close the connections. The jobs and the agent continue."""
         if not hasattr(self, "feed"):
             return  # the server stopped before it was initialized
         for page in list(self.clients):

@@ -1,9 +1,8 @@
-"""News for all watching clients, from one long poll of the agent per place. A place is a call, its
-arguments and a cursor. A client with an older cursor catches up by its own poll and then joins the
-others. So there is normally one poll per call and arguments for any number of clients, and none
-without clients. The feed reads only the cursor of the answers that it passes on. It does not depend
-on WebSockets or the contents of calls.
-"""
+"""News for all watching clients, from one long poll of the agent per place. A place is a call,
+its arguments and a cursor. A client with an older cursor catches up by its own poll and then
+joins the others. So there is normally one poll per call and arguments, for any number of
+clients. Without clients, the feed does not poll. The feed reads only the cursor of the answers
+that it passes on. It does not depend on WebSockets or the contents of calls."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     if made is not None and (command := starting(made)):
         _, spec = job_spec(made, read_arguments(command, words), job_id=job_id, notebook=called)
     else:
-        # Options for cells need a notebook.
+        # Options that only cells accept need a notebook.
         plain = notebook is None
         asked = headless.request(words) if plain else line.parse_with_arguments(words)
         request = headless.resolved(api, asked, called)
@@ -182,7 +182,7 @@ def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:
 
 
 def outlook(api: Api, spec: JobSpec) -> Preview:
-    """Preview the job."""
+    """Return the preview of the job."""
     return api.preview(spec)
 
 

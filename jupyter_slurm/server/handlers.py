@@ -98,7 +98,7 @@ class CallHandler(Handler):
         self.check_page()
         await self.permit(rule)
         if not rule.get:
-            raise HTTPError(405, f"{name} needs POST.")
+            raise HTTPError(405, f"{name} requires the HTTP method POST.")
         self.give(await self.ask(name, packed_query(name, self.query())))
 
     @authenticated

@@ -35,8 +35,9 @@ class PrivateCluster:
         self._start: asyncio.Future[LocalStatus] | None = None
 
     async def up(self) -> Start:
-        """Start the private Slurm and return the progress; callers repeat this until it is done.
-        Raise ConfigError if packages are missing, LocalClusterError if it fails."""
+        """Start the private Slurm and return the progress; callers repeat the call until the
+        start is done. Raise ConfigError if packages are missing, or LocalClusterError if the
+        start fails."""
         start = self._start
         if start is None or start.done():
             said: list[str] = []

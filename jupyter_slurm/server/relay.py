@@ -1,6 +1,5 @@
-"""The Jupyter server's client of the agent. It runs blocking calls in threads of the event loop.
-The first call starts the agent.
-"""
+"""The Jupyter server's client of the agent. It runs blocking calls in threads, so that they do
+not block the event loop. The first call starts the agent."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class Client:
             self._feed.watch(self._behind.pop())
 
     async def _say_so(self) -> None:
-        """Send an empty message if no other is pending."""
+        """Send an empty message if no other message is pending."""
         while True:
             self._said_anything = False
             await asyncio.sleep(_ALIVE_S)

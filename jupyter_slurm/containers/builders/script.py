@@ -46,8 +46,8 @@ class NewImage:
     """The recipe's digest: 64 hexadecimal digits."""
     base: str | None
     version: str
-    """The 12 digits in the file's name. They are the first of the digest's, except for a rebuilt
-    image."""
+    """The 12 digits in the file's name. They are the first digits of the digest, except for a
+    rebuilt image."""
     again: bool = False
     """Build without the cache of earlier builds."""
 
