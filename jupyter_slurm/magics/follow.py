@@ -174,7 +174,8 @@ def wait_until_ready(
 
 
 class Following:
-    """The output of a job in this cell. The cell can stop and resume, and shows nothing twice."""
+    """The output of a job in this cell. The cell can stop and resume following, and shows each
+    output once."""
 
     def __init__(self, api: Api, card: LiveCard, replay: Replay) -> None:
         self._api = api

@@ -120,7 +120,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     images: dict[str, str] = field(default_factory=dict)
     """Image references by alias."""
     image_dirs: tuple[str, ...] = ()
-    """The site's folders of images."""
+    """Folders with the site's images."""
     image_dir: str = ""
     """Folder for images that users build or pull, on a shared file system. "" means `images` beside
     `job_root`."""

@@ -48,7 +48,7 @@ def check_new(name: str) -> None:
     if path.exists() or (name in known and known.get(name).origin == str(_main_file())):
         origin = known.get(name).origin if name in known else str(path)
         raise RequestError(
-            f"Cluster `{name}` exists already, in {origin}.",
+            f"Cluster `{name}` already exists ({origin}).",
             hint=f"Remove it with `jupyter slurm clusters remove {name}`, or choose another name.",
         )
 
@@ -73,7 +73,7 @@ def remove_profile(name: str) -> Path:
         )
     if not path.exists():
         raise RequestError(
-            f"`{name}` is defined in {profile.origin}, which other users may need.",
+            f"`{name}` is defined in {profile.origin}, a file that other users may need.",
             hint=f"Remove [{name}] from that file by hand.",
         )
     path.unlink()

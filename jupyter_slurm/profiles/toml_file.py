@@ -112,7 +112,7 @@ def _check_owner(path: Path) -> None:
     if is_open:
         raise ConfigError(
             f"Other users can write {path}, so it is not trusted.",
-            hint=f"chmod go-w '{path}'",
+            hint=f"Run `chmod go-w '{path}'`.",
         )
 
 

@@ -36,10 +36,10 @@ class Guarded(JupyterHandler):
 
     def check_page(self) -> None:
         """Raise 403 if a foreign page may have sent the request with the browser's cookie. Jupyter
-        allows that for GET, but here a GET runs Slurm's commands.
+        allows GET requests of foreign pages, but here a GET request runs Slurm's commands.
 
-        Pages cannot change these headers. Old browsers, and pages without TLS, do not send them and
-        must send the XSRF token.
+        Pages cannot forge the headers Sec-Fetch-Site and Referer. Old browsers, and pages without
+        TLS, do not always send them, and must then send the XSRF token.
         """
         if self.is_from_our_page() or self.settings.get("disable_check_xsrf", False):
             return

@@ -120,7 +120,7 @@ def test_invalid_file_is_rejected_with_file_line_and_key(
 def test_file_writable_by_others_is_rejected(config: Path) -> None:
     path = write(config / "clusters.toml", "[a]")
     path.chmod(0o606)
-    with pytest.raises(ConfigError, match=r"Other users can write .*\nchmod go-w"):
+    with pytest.raises(ConfigError, match=r"Other users can write .*\nRun `chmod go-w"):
         _ = load_profiles().default
 
 
