@@ -155,7 +155,7 @@ def test_login_prompts_and_shows_the_route(shell: Shell, api: FakeApi, types: Ty
     assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n"
     assert shell.run("%slurm logout").error is None
     far, here = shell.table("%slurm connections").rows
-    assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
+    assert (far["State"], far["Hosts"]) == ("login-needed", f"{HOST} → alice@login1")
     assert here["State"] == "local"
 
 
