@@ -3,11 +3,9 @@ own script. Other responses are not pages."""
 
 from __future__ import annotations
 
-from tests.server import conftest
 from tests.server.served import API, Served
 from tests.server.test_access import DASHBOARD, LAB, answers
 
-served = conftest.served
 _HARM = "<script>parent.harmed = 1</script>"
 
 

@@ -11,10 +11,8 @@ import pytest
 from jupyter_slurm.agent.protocol import KERNEL, MAX_BODY_BYTES, calls
 from jupyter_slurm.server.calls import RULES
 from tests.agent.home import AgentHome
-from tests.server import conftest as shared
 from tests.server.served import API, Served
 
-served = shared.served
 _DEEP = b"[" * 200_000
 BODIES = {
     "nested": b'{"job_id":' + _DEEP,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from jupyter_slurm.server.calls import RULES
-from tests.server import conftest as shared
 from tests.server.served import (
     API,
     Client,
@@ -13,7 +12,6 @@ from tests.server.served import (
     query,
 )
 
-served = shared.served
 FOREIGN = "https://elsewhere.example.org"
 GETS = [API + name for name, rule in RULES.items() if rule.get] + [
     query(f"{API}logfile", job_id="none"),
