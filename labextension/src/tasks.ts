@@ -25,9 +25,19 @@ export function countOf(text: string): number | null {
   return isWhole ? count : null;
 }
 
+type StateCounts = readonly [state: string, count: number][];
+
+/** The counts of each value of `Job.tasks`, because about ten views count the same value. */
+const knownCounts = new WeakMap<Job['tasks'], StateCounts>();
+
 /** Return the number of tasks in each state. */
-export function countsOf(tasks: Job['tasks']): [state: string, count: number][] {
-  return Object.entries(tasks).map(([state, some]) => [state, countOf(some) ?? 0]);
+export function countsOf(tasks: Job['tasks']): StateCounts {
+  let counts = knownCounts.get(tasks);
+  if (counts === undefined) {
+    counts = Object.entries(tasks).map(([state, some]) => [state, countOf(some) ?? 0]);
+    knownCounts.set(tasks, counts);
+  }
+  return counts;
 }
 
 const ZERO = '0'.charCodeAt(0);
