@@ -1,7 +1,6 @@
 // The tasks of a sweep or an array: a count for each state, the time left, and a grid with a cell
 // for each task. A tooltip shows the details of a task, and a click or Enter selects it.
 import {
-  useCallback,
   useEffect,
   useId,
   useLayoutEffect,
@@ -308,18 +307,19 @@ function usePainted(
   layout: Layout | null
 ): void {
   const painter = useRef<Painter | null>(null);
-  const paint = useCallback(() => {
+  const paint = useRef<() => void>();
+  paint.current = () => {
     if (canvas.current !== null && layout !== null) {
       painter.current ??= new Painter(canvas.current);
       painter.current.paint(cells, layout);
     }
-  }, [canvas, cells, layout]);
-  useLayoutEffect(paint, [paint]);
+  };
+  useLayoutEffect(() => paint.current?.(), [canvas, cells, layout]);
   useEffect(() => {
-    const observer = new MutationObserver(paint);
+    const observer = new MutationObserver(() => paint.current?.());
     observer.observe(document.body, { attributeFilter: ['data-jp-theme-name'] });
     return () => observer.disconnect();
-  }, [paint]);
+  }, []);
 }
 
 /**
