@@ -1,7 +1,7 @@
-"""`python -m jupyter_slurm.kernel [OPTIONS of a job] -f CONNECTION_FILE`: a kernel in a job.
+"""`python -m jupyter_slurm.kernel [JOB_OPTIONS] -f CONNECTION_FILE`: a kernel in a job.
 
-A kernelspec starts this program (`jupyter slurm kernel add`). The options are those of `%%slurm`,
-and `--idle TIME`.
+The kernelspecs of `jupyter slurm kernel add` start this program. JOB_OPTIONS are the options of
+`%%slurm` and `--idle TIME`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:
-    """Return 0 after a client ended the kernel; print an error and return 1 if it could not
-    start."""
+    """Run the kernel and return 0 once it has ended. If it cannot start, print an error and return
+    1."""
     # Ignore Ctrl-C in Jupyter's terminal. Jupyter interrupts kernels with a message instead.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
-    """Run the kernel to its end. Raise ConfigError or RequestError if it cannot start."""
+    """Run the kernel until it ends. Raise ConfigError or RequestError if it cannot start."""
     began_s = time.time()
     asked = spec.stored(words)
     cluster = spec.parse(asked.words).cluster
@@ -73,15 +73,15 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     kernel_job = KernelJob(connect, record, make_spec, new_kernel, wakeup)
     proxy = Proxy(channels, kernel_job, record, open_stream, wakeup, session, cluster)
     if notebook is None:
-        # VS Code ends kernels by a signal and does not name a notebook, so it cannot find this
-        # kernel again. Jupyter sends a request before the signal, and finds a lost kernel by its
-        # notebook.
+        # VS Code ends kernels with a signal and does not name a notebook, so a later process cannot
+        # find this kernel by its notebook. Jupyter sends a shutdown_request before the signal.
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
 
 
 def _notebook_of(kernel: Kernel) -> str | None:
-    """Return the current path of the kernel's notebook, which its job follows."""
+    """Return the current path of the kernel's notebook from its job, or the recorded path if the
+    agent does not answer; None without a notebook."""
     if kernel.notebook is None:
         return None
     try:
@@ -93,8 +93,8 @@ def _notebook_of(kernel: Kernel) -> str | None:
 def _arguments(words: Sequence[str]) -> tuple[tuple[str, ...], Path]:
     if len(words) < 2 or words[-2] != "-f":
         raise RequestError(
-            "This program is a kernel. Jupyter starts it with a connection file.",
-            hint="Add a kernel to Jupyter: `jupyter slurm kernel add`.",
+            "This program is a kernel and needs a connection file from Jupyter.",
+            hint="Add a kernel to Jupyter with `jupyter slurm kernel add`.",
         )
     return tuple(words[:-2]), Path(words[-1])
 

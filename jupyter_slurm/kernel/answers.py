@@ -1,6 +1,6 @@
 """Messages that the proxy sends in the kernel's place: replies, states, errors and displays.
 
-As with a kernel's own messages, the parent of each is the request that it answers.
+As with a kernel's own messages, the parent of each message is the request that it answers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Answers:
         self.publish("status", {"execution_state": state}, request)
 
     def around(self, channel: str, request: Message, content: Mapping[str, Any]) -> None:
-        """Send a reply between busy and idle, as for every request."""
+        """Send a reply between the states `busy` and `idle`, as kernels do for every request."""
         self.state("busy", request)
         self.reply(channel, request, content)
         self.state("idle", request)
@@ -65,7 +65,8 @@ class Answers:
     def failed(
         self, channel: str, request: Message, ename: str, evalue: str, advice: str | None = None
     ) -> None:
-        """Answer a request with an error. A request that runs code also shows the error."""
+        """Answer a request with an error. If the request runs code, also show the error in the
+        cell."""
         lines = [f"\x1b[0;31m{ename}\x1b[0m: {evalue}", *([advice] if advice else [])]
         error: dict[str, Any] = {"ename": ename, "evalue": evalue, "traceback": lines}
         if request.kind == "execute_request":
@@ -90,7 +91,7 @@ class Answers:
 
 
 def own_info() -> dict[str, Any]:
-    """Return a kernel_info for a kernel that is still unknown."""
+    """Return a kernel_info to report until the remote kernel sends one."""
     return {
         "status": "ok",
         "protocol_version": PROTOCOL,
@@ -128,8 +129,8 @@ def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
             return {"status": "ok", "history": []}
         case "comm_info_request":
             return {"status": "ok", "comms": {}}
-        # Let other debug requests wait: after a false reply, the debugger would never stop
-        # anywhere.
+        # Let other debug requests wait: after a false reply, the debugger would never stop at a
+        # breakpoint.
         case "debug_request" if content.get("command") == "debugInfo":
             return _debugger_off(content)
         case _:

@@ -1,6 +1,6 @@
 """A kernel's sockets, as its connection file names them.
 
-They answer the heartbeat and keep iopub messages until a client subscribes. No threads.
+`Channels` answers the heartbeat and keeps iopub messages until a client subscribes. No threads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ConnectionFile:
 
 
 def read_connection_file(path: Path) -> ConnectionFile:
-    """Read a connection file. Raise ConfigError if the file is not a connection file."""
+    """Read a connection file. Raise ConfigError if it is not readable as a connection file."""
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return ConnectionFile(
@@ -54,7 +54,7 @@ def read_connection_file(path: Path) -> ConnectionFile:
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ConfigError(
-            f"{path} is not a Jupyter connection file: {exc!r}.",
+            f"Cannot read the Jupyter connection file {path}: {exc!r}.",
             hint="Let Jupyter start this program as a kernel.",
         ) from exc
 
@@ -64,7 +64,7 @@ class Channels:
 
     def __init__(self, connection: ConnectionFile, session: str) -> None:
         """Listen on the ports. Raise ConfigError if a port is taken or this machine cannot listen
-        on the address."""
+        on the address, ValueError if the signature scheme is unknown."""
         self._session = session
         self._signer = Signer(connection.scheme, connection.key)
         self._context = zmq.Context()
@@ -85,17 +85,17 @@ class Channels:
             except zmq.ZMQError as exc:
                 self.close()
                 raise ConfigError(
-                    f"The kernel cannot listen at {connection.address(name)}: {exc}."
+                    f"The kernel cannot listen on {connection.address(name)}: {exc}."
                 ) from exc
             self._poller.register(sock, zmq.POLLIN)
 
     def register(self, descriptor: int) -> None:
-        """Let another descriptor end `wait`."""
+        """Let `wait` also return when `descriptor` is readable."""
         self._poller.register(descriptor, zmq.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[tuple[str, Message]]:
-        """Wait for messages. Return them with their channels; [] if another descriptor ended the
-        wait."""
+        """Wait for messages, and return them with their channels. Return [] after a timeout, or if
+        only another descriptor or socket was readable."""
         ready = dict(self._poller.poll(None if timeout_s is None else int(timeout_s * 1000)))
         if self._sockets["hb"] in ready:
             self._echo()
@@ -108,8 +108,8 @@ class Channels:
         return heard
 
     def send(self, channel: str, message: Message) -> None:
-        """Send a message to the client that it names. On iopub, send it to all subscribers, once a
-        client has subscribed."""
+        """Send a message to the client that it names. On iopub, send it to all subscribers; keep it
+        until the first client subscribes."""
         if channel == "iopub" and not self._listened:
             self._unheard.append(message)
             return

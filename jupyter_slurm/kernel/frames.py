@@ -1,7 +1,7 @@
 """Frames of one connection to node/kernel.py. The node's half is node/kernel_frames.py.
 
-Data from the node is not trusted: the sizes of frames, packed and unpacked, and the number of parts
-are limited.
+Data from the node is not trusted. This module limits the size of frames, also after decompression,
+and the number of parts in a message.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ NUMBER = struct.Struct(">Q")
 _PART = struct.Struct(">I")
 _READ_BYTES, _WRITE_BYTES = 1 << 18, 1 << 16
 MESSAGE_MOST = 256 << 20
-"""Maximum size of a message with its number. node/kernel_frames.py defines the same limit and drops
-larger messages; `KernelStream.send` rejects them."""
+"""Maximum size of a message, including its number. node/kernel_frames.py defines the same limit and
+drops larger messages; `KernelStream.send` rejects them."""
 _WORD_MOST = 1 << 20
 """Maximum size of any other frame."""
 _PARTS_MOST = 1 << 16
@@ -34,8 +34,7 @@ _NAMES = {letter: name for name, letter in CHANNELS.items()}
 
 
 class NodeConnection:
-    """A connection that sends and receives frames and never blocks. The size of its input is
-    limited."""
+    """A non-blocking connection that exchanges frames. The size of its input is limited."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -78,7 +77,8 @@ class NodeConnection:
 
     def receive(self) -> list[tuple[bytes, bytes]] | None:
         """Return the complete frames; None if the node has disconnected. Answer a partial frame
-        (node/framing.py explains why). Raise ValueError or zlib.error for invalid data."""
+        with `ALIVE` (node/framing.py explains why). Raise ValueError or zlib.error for invalid
+        data."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
@@ -97,7 +97,8 @@ class NodeConnection:
         return found if found or not self._inbox.ended else None
 
     def _unpacked(self, body: bytes) -> bytes:
-        """Decompress the body up to a limit, since a few bytes can expand a thousandfold."""
+        """Decompress the body. Raise ValueError above the limit, since a few bytes can expand a
+        thousandfold."""
         found = self._unpacker.decompress(body, MESSAGE_MOST + 1)
         if len(found) > MESSAGE_MOST:
             raise ValueError(f"a message of more than {MESSAGE_MOST} bytes")
@@ -137,8 +138,8 @@ class Welcome(msgspec.Struct, frozen=True):
     """The node's first message on a connection."""
 
     boot: str
-    """The ID of the process of node/kernel.py. Another process does not have the earlier
-    messages."""
+    """The ID of this process of node/kernel.py. A new process has another ID and does not have the
+    earlier messages."""
     got: int
     """The number of the last message that the node received."""
     next: int
@@ -165,7 +166,7 @@ class Restarting(_Event, frozen=True, tag="restarting"):
 
 class Died(_Event, frozen=True, tag="died"):
     status: int
-    """The exit code or the negative number of the signal, as in `subprocess`."""
+    """The exit code, or the negative signal number, as in `subprocess`."""
     again: bool
     """True if the node starts another ipykernel."""
 

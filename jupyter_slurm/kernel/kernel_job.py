@@ -1,6 +1,6 @@
 """The job of a remote kernel: finding or submitting it, following it to its end, and cancelling it.
 
-A separate thread asks the agent and queues events. Each kernel submits one job. It submits another
+A separate thread calls the agent and queues events. Each kernel submits one job. It submits another
 only if the user has asked for it (`registry.Kernel.released`).
 """
 
@@ -58,8 +58,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Reachability of the cluster. `error` is the reason why it cannot be reached; None if it
-    can."""
+    """The reachability of the cluster. `error` is None if the cluster can be reached."""
 
     error: JupyterSlurmError | None
 
@@ -94,7 +93,7 @@ class KernelJob:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread after its current call, without waiting."""
+        """Let the thread end after its current call. Do not wait for it."""
         self._ends.set()
 
     def events(self) -> list[Event]:
@@ -104,9 +103,9 @@ class KernelJob:
         return found
 
     def cancel(self) -> None:
-        """Cancel the job, even if its submission is not confirmed yet. Do not wait, because Jupyter
-        soon kills a kernel that does not exit. Raise JupyterSlurmError if the request to the agent
-        fails."""
+        """Cancel the job, even if its submission is not confirmed yet. Do not wait for the job's
+        end, because Jupyter soon kills a kernel that does not exit. Raise JupyterSlurmError if the
+        request to the agent fails."""
         self._ends.set()  # before reading the job's ID, so that no other job follows
         kernel = self._record.kernel
         if kernel is None or not (kernel.submitted or self._api):
@@ -164,7 +163,7 @@ class KernelJob:
         return job
 
     def _wait_for_better(self) -> None:
-        """Wait until a connection changes or a timeout passes."""
+        """Wait until the agent reports a change or the wait times out."""
         self._ends.wait(_PAUSE_S)
         if self._api is None or self._ends.is_set():
             return
@@ -187,7 +186,7 @@ class KernelJob:
                 continue
             cursor = changes.cursor
             for connection in changes.connections or ():
-                # Keep the earlier state until this attempt ends.
+                # Do not report an attempt to connect before it has ended.
                 tried = connection.state is ConnectionState.CONNECTING
                 if connection.cluster == job.cluster and not tried:
                     self._tell(Reachability(_hindrance(connection)))
@@ -213,5 +212,5 @@ def _hindrance(connection: Connection) -> JupyterSlurmError | None:
         case ConnectionState.LOGIN_NEEDED | ConnectionState.ASKING:
             return LoginNeededError(f"The connection to {where} is closed until you log in again.")
         case ConnectionState.LOST:
-            return TransportError(told or f"The connection to {where} was lost.")
+            return TransportError(told or f"The connection to {where} dropped.")
     return None

@@ -21,7 +21,7 @@ PROTOCOL = "5.3"
 
 @dataclass(frozen=True)
 class Message:
-    """A message: its addressees, four parts with JSON as bytes, and buffers."""
+    """A message with its addressees, four parts of JSON as bytes, and buffers."""
 
     identities: tuple[bytes, ...]
     """The addressees or, on iopub, the topic."""
@@ -65,8 +65,7 @@ class Message:
 
 
 class Signer:
-    """A signer of messages that also checks signatures. If `key` is empty, it does neither, as in
-    Jupyter."""
+    """A signer and verifier of messages. An empty `key` disables both, as in Jupyter."""
 
     def __init__(self, scheme: str, key: bytes) -> None:
         """Choose the hash of the scheme. Raise ValueError if the scheme is unknown."""
@@ -106,8 +105,8 @@ class Signer:
 
 
 UNSIGNED = Signer("hmac-sha256", b"")
-"""Return the message for the kernel in the job. It is not signed, because only this user can reach
-the stream."""
+"""The signer for messages of the kernel in the job. It does not sign them, because only this user
+can reach the stream."""
 
 
 def made(
@@ -118,7 +117,7 @@ def made(
     session: str,
     identities: Sequence[bytes] = (),
 ) -> Message:
-    """Return a new message from this side."""
+    """Return a new message from the proxy."""
     header = {
         "msg_id": uuid.uuid4().hex,
         "session": session,

@@ -1,9 +1,9 @@
 """The kernel that clients see, available at once in any state of its job.
 
-Clients, events of the job and messages of the remote kernel wake its one loop. Requests wait until
-a remote kernel runs (`waiting`). Later, the loop forwards messages unchanged in both directions.
-When the job has ended, the proxy stays and shows the reason. If it exited, Jupyter would restart it
-and so submit a job that the user did not request.
+Its single loop handles messages from clients, events of the job and messages from the remote
+kernel. Requests wait until a remote kernel runs (`waiting`). Later, the loop forwards messages
+unchanged in both directions. When the job has ended, the proxy stays and shows the reason. If it
+exited, Jupyter would restart it and so submit a job that the user did not request.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from jupyter_slurm.wire import Job, JobState
 
 _TICK_S = 2.0
 _HEIR_S = 10.0
-"""Seconds that a client may take to start the next kernel after it has ended this process. On a
-busy machine that takes several seconds. If this is too short, the job is lost, perhaps after hours
-in the queue."""
+"""Seconds to wait for a client to start the next process after ending this one. On a busy machine,
+the start takes several seconds. If the wait is too short, the user loses the job, perhaps after
+hours in the queue."""
 _LAST_WORDS_S = 5.0
 """Seconds to wait for the job's last output once its end is known."""
 JOB_ENDED = "JobEnded"
@@ -215,8 +215,9 @@ class Proxy:
         self._done = True
 
     def _end_job_unless_inherited(self) -> None:
-        """End the job unless the next process takes it over. A client that ends kernels by a signal
-        restarts a kernel by starting another process, which continues in the same job."""
+        """Cancel the job unless the next process takes it over. A client that ends kernels with a
+        signal restarts a kernel by starting another process. That process continues in the same
+        job."""
         if self._record.kernel is None:
             return
         if self._up and self._ended_s is None:
@@ -291,7 +292,7 @@ class Proxy:
             said = message.kind == "execute_request"
         self._notice.forget()
 
-    # --- from the far kernel ---
+    # --- from the remote kernel ---
 
     def _news(self, stream_: KernelStream, news: stream.News) -> None:
         match news:

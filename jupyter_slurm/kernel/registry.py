@@ -45,7 +45,7 @@ class Kernel(msgspec.Struct, kw_only=True):
     """True if a new ipykernel is requested in the same job."""
     released: bool = False
     """True if the user has ended the kernel or wants a new one. If its job has ended, the kernel
-    may then submit another."""
+    may then submit another job."""
     left: bool = False
     """True if a client ended the kernel's process and may now start the next one
     (`KernelRecord.leave`)."""
@@ -57,7 +57,7 @@ class KernelRecord:
     """The record of one kernel, locked until `close` or the process's end.
 
     `expected` is the kernel_info of the latest kernel with the same options; None for the first
-    kernel with them. Clients ask for it once, before the job runs.
+    kernel with them. Clients request kernel_info only once, before the job runs.
     """
 
     def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
@@ -85,7 +85,7 @@ class KernelRecord:
             self.keep(msgspec.structs.replace(self.kernel, **changes))
 
     def learn(self, info: dict[str, Any]) -> None:
-        """Store the remote kernel's kernel_info."""
+        """Store the remote kernel's kernel_info, also for later kernels with the same options."""
         self.change(info=info)
         if info != self.expected:
             self.expected = info
@@ -134,16 +134,16 @@ def opened(
     notebook: str | None,
     notebook_of: Callable[[Kernel], str | None] = _as_recorded,
 ) -> KernelRecord:
-    """Return the record of the kernel with that connection file. If it is empty, take over the
-    record of the same notebook from an earlier Jupyter, or a record that was just left.
-    `notebook_of` returns the current path of a kernel's notebook. Raise ConfigError if another
-    process has the kernel."""
+    """Lock and return the record of the kernel with this connection file. If the record is empty,
+    take over the kernel of the same notebook from an earlier Jupyter. Without a notebook, take over
+    a kernel from `KernelRecord.leave`. `notebook_of` returns the current path of a kernel's
+    notebook. Raise ConfigError if another process has the kernel."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
     lock = _locked(folder / f"{name}.lock", _LOCK_S)
     if lock is None:
-        raise ConfigError(f"Another process runs the kernel {name} already.")
+        raise ConfigError(f"Another process already runs the kernel {name}.")
     record = KernelRecord(name, folder, lock, words)
     if record.kernel is None:
         for left in _left_behind(folder, words, notebook, notebook_of):
@@ -161,8 +161,8 @@ def _left_behind(
     notebook: str | None,
     notebook_of: Callable[[Kernel], str | None],
 ) -> Iterator[KernelRecord]:
-    """Yield the kernels of this notebook that neither run nor were ended, the newest first. Without
-    a notebook, yield the kernels that were left."""
+    """Yield this notebook's kernels that do not run and that the user did not end, the newest
+    first. Without a notebook, yield the kernels from `KernelRecord.leave`."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)

@@ -1,6 +1,6 @@
 """Kernelspecs of kernels in jobs, in the user's Jupyter data folder.
 
-Every client lists them. The values of `--env` are in a separate file (0600) that the
+Every Jupyter client lists them. The values of `--env` are in a separate file (0600) that the
 kernelspec names, because Jupyter serves the kernelspec's folder and because command lines are
 public.
 """
@@ -62,8 +62,8 @@ class Stored:
 
 
 def stored(words: Sequence[str]) -> Stored:
-    """Parse a kernelspec's words. Raise RequestError if the file with its values is missing or
-    unreadable."""
+    """Parse a kernelspec's words. Raise RequestError if the file with the values of `--env` is
+    missing or unreadable."""
     rest, files = take(_STORED, words, "env-file")
     if not files:
         return Stored(tuple(words), tuple(words))
@@ -76,9 +76,9 @@ def stored(words: Sequence[str]) -> Stored:
 
 
 def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
-    """Return the kernel that `kernel add` would write.
+    """Return the kernel that `kernel add` would add.
 
-    Raise RequestError if a word is not valid or the name is taken, and NotFoundError if the cluster
+    Raise RequestError if a word is invalid or the name is taken, and NotFoundError if the cluster
     is unknown.
     """
     request = of_job(KERNEL_ADD, args.words)
@@ -89,7 +89,10 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     )
     cluster = request.cluster or usual
     if cluster is None or cluster not in known:
-        raise NotFoundError(f"Found no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
+        raise NotFoundError(
+            f"Found no cluster `{cluster}`.",
+            hint="List the clusters with `jupyter slurm clusters`.",
+        )
     if request.cluster is None:
         words = ["--cluster", cluster, *words]
     shown = args.display_name or display_name(request, cluster)
@@ -119,8 +122,8 @@ def display_name(request: line.Request, cluster: str) -> str:
 
 
 def add(kernel: RemoteKernel) -> RemoteKernel:
-    """Write the kernelspec, and replace our kernelspec with that name, if any. Return it as
-    `listed` does.
+    """Write the kernelspec. It replaces our kernelspec with the same name, if any. Return the
+    kernel as `listed` does.
 
     Raise RequestError if another kind of kernel has that name.
     """
@@ -160,20 +163,21 @@ def listed() -> list[RemoteKernel]:
 
 
 def remove(name: str) -> None:
-    """Remove a kernelspec; running kernels continue. Raise NotFoundError if the name is not that of
-    one of our kernels."""
+    """Remove a kernelspec; running kernels continue. Raise NotFoundError if `name` is not one of
+    our kernels."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
-            f"Found no kernel `{name}` that runs in a job.", hint="`jupyter slurm kernel list`"
+            f"Found no kernel `{name}` that runs in a job.",
+            hint="List the kernels with `jupyter slurm kernel list`.",
         )
     shutil.rmtree(_folder() / name)
     _remove_values()
 
 
 def _interpreter_options() -> list[str]:
-    """Return the options that exclude foreign modules. -P excludes modules in the notebook's
-    folder, where kernels start. -E ignores another Python's variables, which VS Code may set; it is
-    omitted if this process needs such variables."""
+    """Return the options of Python that exclude modules from unexpected places. -P excludes modules
+    in the notebook's folder, where kernels start. -E ignores Python's variables, which VS Code may
+    set for another Python. Omit -E if this process itself uses PYTHONHOME or PYTHONPATH."""
     needed = {"PYTHONHOME", "PYTHONPATH"} & os.environ.keys() and not sys.flags.ignore_environment
     return ["-P"] if needed else ["-P", "-E"]
 
@@ -183,19 +187,20 @@ def _folder() -> Path:
 
 
 def _name_of(shown: str) -> str:
-    """Derive a kernel's name from the title, or only from its part in parentheses, if any."""
+    """Derive a kernel's name from its title. If the title has parentheses, use only the text inside
+    them."""
     said = shown.lower()
     said = said.partition("(")[2] or said
     return "slurm-" + (re.sub(r"[^a-z0-9.]+", "-", said).strip("-.")[:50] or "kernel")
 
 
 def _folder_for(name: str) -> Path:
-    """Return the folder of a kernel of that name, existing or not. Raise RequestError if the name
-    is invalid or taken."""
+    """Return the folder for a kernel with this name, even if it does not exist yet. Raise
+    RequestError if the name is invalid or another kind of kernel has it."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
             f"`{name}` is not a valid kernel name.",
-            hint="Use at most 64 of a-z, 0-9, `.`, `_` and `-`.",
+            hint="Use at most 64 lowercase letters, digits, `.`, `_` and `-`.",
             option="name",
         )
     folder = _folder() / name
@@ -213,7 +218,7 @@ def _read_values(file: Path) -> dict[str, str]:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise RequestError(
             f"Cannot read the --env values of this kernel from {file}: {exc}.",
-            hint="Add the kernel again under its name: `jupyter slurm kernel add`.",
+            hint="Add the kernel again with `jupyter slurm kernel add --name NAME`.",
         ) from exc
 
 
@@ -225,7 +230,7 @@ def _remove_values() -> None:
 
 
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a kernelspec's words without the values of `--env`."""
+    """Return a kernelspec's words, with hidden values of `--env`; () if the words are invalid."""
     try:
         words = stored(words).words
     except RequestError:  # the file with its values is gone

@@ -34,7 +34,8 @@ _PENDING_MOST = 1 << 20
 _UNACKNOWLEDGED_MOST = 1 << 20
 _ACKNOWLEDGE_S = 2.0
 _UNREAD_MOST = 64 << 20
-"""Maximum number of bytes that the proxy has not read. The node keeps further messages."""
+"""Maximum number of received bytes that the proxy has not passed on. Above it, the stream stops
+receiving, and the node keeps the messages."""
 _NOTHING = message_body("ours", [b'{"command": ""}'])
 
 
@@ -50,7 +51,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """An event of the kernel itself. It has a number like the messages."""
+    """An event of the kernel itself, numbered like the messages."""
 
     event: frames.Event
     number: int
@@ -66,8 +67,8 @@ class Opened:
     """The number of ipykernel starts in this job."""
     busy: bool
     is_another: bool
-    """True if another node/kernel.py runs, so that earlier messages and the kernel's state are
-    lost."""
+    """True if node/kernel.py has restarted. Earlier messages and the kernel's state are then lost.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ News = Arrived | Happened | Opened | Cut | Taken | Said
 
 
 class KernelStream:
-    """The kernel on the node. `open_stream` returns a socket to the kernel, or raises an error. The
-    stream's thread calls `wake` when there is news."""
+    """The stream of messages to and from the kernel on the node. `open_stream` returns a socket to
+    the kernel, or raises an error. The stream's thread calls `wake` when there is news."""
 
     def __init__(self, open_stream: Callable[[], socket.socket], wake: Callable[[], None]) -> None:
         self._open_stream = open_stream
@@ -130,8 +131,8 @@ class KernelStream:
             self._wake_out.close()
 
     def send(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Send a message. It arrives once, over any number of connections, while both ends live.
-        Raises TooLargeError."""
+        """Send a message. It arrives once, over any number of connections, as long as both
+        processes run. Raises TooLargeError."""
         body = message_body(channel, parts)
         with self._lock:
             self._kept.append(body)
@@ -170,7 +171,7 @@ class KernelStream:
                 self._queue(Cut(TransportError(f"Cannot connect to the kernel: {exc!r}.")))
             else:
                 line = NodeConnection(sock)
-                error = TransportError("The connection to the kernel was lost.")
+                error = TransportError("The connection to the kernel dropped.")
                 try:
                     worked = self._exchange(line)
                 except (ValueError, KeyError, struct.error, zlib.error) as exc:
@@ -221,8 +222,8 @@ class KernelStream:
         return line.welcomed
 
     def _acknowledge_last(self, line: NodeConnection) -> None:
-        """Acknowledge the messages that were passed on. Otherwise the node would send them again,
-        and clients would get them twice."""
+        """Acknowledge the messages that the proxy passed on. Otherwise the node would send them
+        again, and clients would get them twice."""
         if line.welcomed and self._passed_on > line.acknowledged:
             line.say(b"K", NUMBER.pack(self._passed_on))
         line.flush()
@@ -272,8 +273,8 @@ class KernelStream:
                     break
                 line.sent += 1
                 line.say_message(NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
-            # Do not send an acknowledgement alone at once: it would delay the next request
-            # (node/framing.py).
+            # Hold an acknowledgement until a message follows or it is due: sent alone, it would
+            # delay the next request (node/framing.py).
             due = (
                 self._unacknowledged_bytes > _UNACKNOWLEDGED_MOST
                 or time.monotonic() - line.sent_s > _ACKNOWLEDGE_S
@@ -289,9 +290,8 @@ class KernelStream:
                 self._first += 1
 
     def _withdraw(self) -> None:
-        """Replace the stored messages by empty ones. They were for the earlier kernel, which may
-        have received them, and their senders get an error. Their numbers stay, because the node
-        does not accept gaps."""
+        """Replace the stored messages with empty ones. The earlier kernel may have received them,
+        and their senders get an error. The numbers stay, because the node does not accept gaps."""
         with self._lock:
             self._kept = deque(_NOTHING for _ in self._kept)
 

@@ -1,4 +1,4 @@
-"""Texts that a remote kernel shows in cells about the waiting job, its end and the connection. No
+"""Texts about the waiting job, its end and the connection, shown in a remote kernel's cells. No
 I/O."""
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from jupyter_slurm.wire import Job, JobState
 
 AGAIN = "Restart the kernel to submit another job."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
-"""The MIME type for which our extension of JupyterLab shows a button that logs in to the named
-cluster."""
-STARTING = "The job runs; its kernel is starting."
+"""The MIME type that our JupyterLab extension shows as a button for logging in to a cluster."""
+STARTING = "The job is running; its kernel is starting."
 TAKEN = (
     "Another client took over this job's kernel: the same notebook was opened elsewhere. "
     "Restart the kernel to use it here again."
@@ -26,16 +25,17 @@ TAKEN = (
 
 def begun() -> dict[str, Any]:
     """Return the first display of a waiting cell."""
-    return noted("The kernel's job is being submitted.")
+    return noted("Submitting the kernel's job.")
 
 
 def noted(text: str) -> dict[str, Any]:
-    """Return a message as a bundle."""
+    """Return a message as a MIME bundle."""
     return {"text/html": f"<div>{escape(text)}</div>", "text/plain": text}
 
 
 def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the display of a cell whose job waits. `first` is a bundle to show before it."""
+    """Return the display of a cell that waits for the job. `first` is a MIME bundle to show above
+    it."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
         first = noted(STARTING)
@@ -61,7 +61,7 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """Return the advice of `hindered` as a bundle."""
+    """Return the advice of `hindered` as a MIME bundle."""
     return noted(hindered(error, cluster)) | _login(error, cluster)
 
 

@@ -86,7 +86,7 @@ _SHOWN_S = 10.0
 
 
 class ConnectionNotice:
-    """The notice in a cell that the cluster does not answer. Times are values of
+    """A notice, shown in a cell, that the cluster does not answer. Times are values of
     time.monotonic()."""
 
     def __init__(self, answers: Answers) -> None:
@@ -114,7 +114,7 @@ class ConnectionNotice:
         self._end(now_s)
 
     def cluster_reachable(self, error: JupyterSlurmError | None, now_s: float) -> None:
-        """Note why the cluster cannot be reached. `error` is None if it can."""
+        """Note why the cluster cannot be reached. `error` is None if it can be reached."""
         if error is not None:
             self._begin(now_s)
         self._cluster = error

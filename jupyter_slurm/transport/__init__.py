@@ -2,7 +2,8 @@
 It is independent of Slurm, containers and jobs. Calls block and are thread-safe. `local.py`
 implements it for this machine, `ssh/transport.py` for a machine over SSH. Each method raises a
 `TransportError` when the connection fails. `LoginNeededError` means that the operation did not
-start, `ConnectionLostError` that it may have run. A program's own failure is in `Completed`.
+start. `ConnectionLostError` means that it may have run. `Completed` reports a program's own
+failure.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class TimedOutError(Exception):
 
 
 Answered = Callable[[JupyterSlurmError | None], None]
-"""A non-blocking function, called once, from any thread. None means that the socket is connected
-and has another owner. An error means that the caller still owns the socket."""
+"""A non-blocking function, called once, from any thread. Its argument is None if the socket is
+connected and has another owner. It is an error if the caller still owns the socket."""
 
 
 def connect_in_thread(connect: Callable[[], None], answered: Answered) -> None:
@@ -109,9 +110,8 @@ def not_private(folder: PurePosixPath, listed: str) -> FileAccessError:
     return FileAccessError(
         f"The folder {folder} is open to other users, so nothing was written to it.",
         hint=(
-            "A job's folder contains its code and the key that signs its result. If the file "
-            "system ignores `chmod 700`, set the cluster's `job_root` to a folder on another "
-            "file system. Otherwise, another user owns the folder."
+            "Set the cluster's `job_root` to a folder that you own, on a file system that obeys "
+            "`chmod 700`. A job's folder contains its code and the key that signs its result."
         ),
         detail=listed or None,
     )
@@ -155,12 +155,13 @@ class Transport(Protocol):
     ) -> Completed:
         """Create `folder` (0700) with `files` in it and run `argv` in it, in one round trip.
 
-        Existing folders also get 0700, as do the two parents if they are created, regardless of the
-        umask and inherited ACLs. A name may include one subfolder. Files get 0600, or 0700 if they
-        begin with `#!`. A `Path` is a local file and is moved if possible. If it is missing and its
-        target exists, an earlier call moved it. `argv` also gets the HANDED_ON variables of the
-        user's environment. Raises TimedOutError. Raises FileAccessError, and does not run `argv`,
-        if it cannot write the files (full disk, quota, permissions) or make the folder private.
+        An existing folder also gets 0700, and so do its two parents if they are created, regardless
+        of the umask and inherited ACLs. A name may include one subfolder. Files get 0600, or 0700
+        if they begin with `#!`. A `Path` is a local file and is moved if possible. If it is missing
+        and its target exists, an earlier call moved it. `argv` also gets the HANDED_ON variables of
+        the user's environment. Raises TimedOutError. Raises FileAccessError, and does not run
+        `argv`, if it cannot write the files (full disk, quota, permissions) or make the folder
+        private.
         """
 
     def upload_and_append(
@@ -188,8 +189,8 @@ class Transport(Protocol):
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
         """Return the bytes starting at `offset`, as in `Span`; b"" at the end, None if the file
-        does not exist. Raise FileAccessError if it cannot be read, NotAFileError if it is a pipe, a
-        device or a folder."""
+        does not exist. Raise FileAccessError if it cannot be read or is too large, NotAFileError if
+        it is a pipe, a device or a folder."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
         """Read several files as `read` does, in one round trip."""
@@ -201,7 +202,7 @@ class Transport(Protocol):
     def exists(self, path: PurePosixPath) -> bool: ...
 
     def listing(self, folder: PurePosixPath) -> list[str]:
-        """Return the UTF-8 names in `folder`; [] if the folder does not exist."""
+        """Return the UTF-8 names in `folder`; [] if the folder is missing or unreadable."""
 
     def send(
         self,
@@ -226,14 +227,14 @@ class Transport(Protocol):
 
     def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as the machine sees it, without waiting. `answered` may
-        be called before this returns. After a failure it gets a ForwardError or TransportError.
-        Once connected, bytes flow both ways. Each direction ends on its own; `sock` is closed after
-        both."""
+        be called before this returns. After a failure, `answered` gets a ForwardError or
+        TransportError. Once connected, bytes flow both ways. Each direction ends on its own; `sock`
+        is closed after both have ended."""
 
     def open_stream(self, argv: Sequence[str]) -> socket.socket:
         """Run `argv` and return a socket connected to its standard input and output. Its standard
-        error is dropped. Closing the socket ends its input; a program that then does not end within
-        a few seconds is killed if possible."""
+        error is dropped. Closing the socket ends the program's input; a program that then does not
+        end within a few seconds is killed if possible."""
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]

@@ -34,21 +34,22 @@ class Prompt(NamedTuple):
     def names_a_key(self) -> bool:
         """Return whether a host asks for a secret of this machine; see wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
-        # Letters of other widths and forms look the same to the user.
+        # Normalize variants of letters (e.g. full-width), which look the same to the user.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")
         return by_host and _KEY.search(words) is not None
 
 
 class Ask(Protocol):
     def __call__(self, prompt: Prompt) -> str:
-        """Return the user's answer; "" at once for a security key to touch. Raise LoginNeededError
-        if no front end can ask the user, LoginError if the user declined or did not answer in
-        time."""
+        """Return the user's answer; "" at once if the user only has to touch a security key. Raise
+        LoginNeededError if no front end can ask the user, LoginError if the user declined or did
+        not answer in time."""
 
 
 def no_prompt(prompt: Prompt) -> str:
-    """Refuse to answer. Automatic operations, such as a reconnect, use this."""
+    """Raise LoginNeededError instead of asking. Automatic operations, such as a reconnect, use
+    this."""
     raise LoginNeededError(
         f"{prompt.host} asks a question that only you can answer.",
-        hint="Log in: `%slurm login`.",
+        hint="Log in with `%slurm login`.",
     )

@@ -34,7 +34,7 @@ that method's errors."""
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _MOST_PENDING = 512
-"""Maximum number of connections to open at the same time; further ones are refused."""
+"""Maximum number of connections to open at the same time; further connections are reset."""
 _AT_ONCE = 128
 _BACKLOG = 128
 _PORT_TRIES = 64
@@ -68,12 +68,12 @@ class _Pending:
 
 
 class Forward:
-    """A port on both loopbacks, from the constructor until `close`. One thread accepts connections
-    and opens those to the target. If `local_port` is 0, the constructor chooses a port that is free
-    on both loopbacks. `patience_s` is the time that a new connection waits while the connection to
-    the cluster is lost. With `host`, only HTTP connections with a first request for `host:PORT` are
-    forwarded. A connection is reset if the target cannot be reached. Raises ForwardError if the
-    port is taken.
+    """A listening port on both loopbacks, from the constructor until `close`. One thread accepts
+    connections and opens those to the target. If `local_port` is 0, the constructor chooses a port
+    that is free on both loopbacks. `patience_s` is the number of seconds that a new connection
+    waits while the connection to the cluster is down. With `host`, only HTTP connections with a
+    first request for `host:PORT` are forwarded. A connection is reset if the target cannot be
+    reached. Raises ForwardError if the port is taken.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Forward:
         """The reason why the latest connection failed, or None."""
         self._lock = threading.Lock()
         self._tried: set[_Pending] = set()
-        """Connections with a socket that may already have another owner."""
+        """Connections that are being opened. Their sockets may already have another owner."""
         self._waiting: list[_Pending] = []
         """Connections that wait for their next try."""
         self._forwarded: list[socket.socket] = []
@@ -113,7 +113,7 @@ class Forward:
             return len(self._open())
 
     def close(self) -> None:
-        """Reset every connection. The port is free when this returns."""
+        """End every connection. The port is free when this returns."""
         with self._lock:
             if self._closed:
                 return
@@ -131,7 +131,7 @@ class Forward:
         self._wake_out.close()
 
     def _open(self) -> list[socket.socket]:
-        """Return the sockets of open connections, and close those of ended ones."""
+        """Forget closed connections, and return the sockets of the others."""
         self._forwarded = [sock for sock in self._forwarded if sock.fileno() != -1]
         return self._forwarded
 
@@ -189,7 +189,8 @@ class Forward:
             break_off(sock)
 
     def _retry(self) -> float | None:
-        """Try the connections that are due; return the seconds until the next one, or None."""
+        """Try the connections that are due. Return the seconds until the next try; None if no
+        connection waits."""
         now_s = time.monotonic()
         with self._lock:
             due = [pending for pending in self._waiting if pending.again_s <= now_s]
@@ -295,8 +296,8 @@ def _listeners(port: int) -> list[socket.socket]:
         else:
             return [first, second]
     raise ForwardError(
-        f"Found no port that is free at both 127.0.0.1 and ::1 in {_PORT_TRIES} tries.",
-        hint="List the programs that listen with `ss -ltnp`.",
+        f"Found no port that is free on both 127.0.0.1 and ::1 in {_PORT_TRIES} tries.",
+        hint="Run `ss -ltnp` to list the programs that listen.",
     )
 
 
@@ -314,10 +315,10 @@ def _listener(address: str, port: int) -> socket.socket:
             raise _NoLoopbackError from exc
         reason = getattr(exc, "strerror", None) or str(exc)
         raise ForwardError(
-            f"Cannot use port {port} of this machine at {address}: {reason}.",
+            f"Cannot use port {port} on {address} of this machine: {reason}.",
             hint=(
-                "Omit the local port to use any free port, or list the programs that listen with "
-                "`ss -ltnp`."
+                "Omit the local port to use any free port, or run `ss -ltnp` to list the programs "
+                "that listen."
             ),
         ) from exc
     listener.setblocking(False)

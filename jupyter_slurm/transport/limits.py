@@ -11,16 +11,16 @@ from jupyter_slurm.errors import FileAccessError, NotAFileError, TooMuchError
 from jupyter_slurm.formatting import size
 
 OUTPUT_BYTES = 32 << 20
-"""Maximum size of a command's standard output: a queue of 80,000 jobs, a folder of 250,000
-files."""
+"""Maximum size of a command's standard output, enough for a queue of 80,000 jobs or a folder of
+250,000 files."""
 ERRORS_BYTES = 8 << 20
-"""Maximum size of a command's standard error: messages about 50,000 files."""
+"""Maximum size of a command's standard error, enough for messages about 50,000 files."""
 FILE_BYTES = 4 << 20
-"""Maximum size of a file that is read as a whole: a job's script, a result with a long
+"""Maximum size of a file that is read as a whole, such as a job's script or a result with a long
 traceback."""
 WORDS_BYTES = 1 << 20
-"""Maximum number of bytes before or between expected data: banners of a login shell or a prolog,
-and the sizes of growing files."""
+"""Maximum number of bytes before or between expected data, such as banners of a login shell or a
+prolog. It also limits the list of sizes of growing files."""
 FILES = 250_000
 """Maximum number of files of a remote folder, in addition to those known locally. Each takes about
 500 bytes of memory."""
@@ -29,7 +29,7 @@ FILES = 250_000
 def too_much_output(program: str, stream: str, most_bytes: int) -> TooMuchError:
     return TooMuchError(
         f"`{program}` printed more than {size(most_bytes)} on its {stream}, so it was killed.",
-        hint="Request less at once, or check that machine.",
+        hint="Request less data at once, or check the machine on which it ran.",
     )
 
 

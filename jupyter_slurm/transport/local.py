@@ -136,8 +136,8 @@ class LocalTransport:
             raise FileAccessError(
                 f"Cannot write the job's files to {target}: {exc.strerror or exc}.",
                 hint=(
-                    "Check the disk space and your quota. The cluster's `job_root` sets "
-                    "the folder for jobs."
+                    "Check the disk space and your quota, or set the cluster's `job_root` to "
+                    "another folder."
                 ),
             ) from exc
 
@@ -161,7 +161,7 @@ class LocalTransport:
             with open(path, "rb", opener=_without_waiting) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise limits.no_file(path)
-                # The offset is before the beginning, so read from the beginning.
+                # If the offset is before the beginning, read from the beginning.
                 end = file.seek(0, os.SEEK_END) if offset < 0 else 0
                 file.seek(max(0, end + offset) if offset < 0 else offset)
                 data = file.read(limits.FILE_BYTES + 1 if limit is None else limit)
@@ -317,7 +317,8 @@ def _connect(sock: socket.socket, host: str, port: int) -> None:
 
 
 def _require_private(folder: Path) -> None:
-    """Raise FileAccessError if other users could read or change the folder."""
+    """Make the folder private if needed. Raise FileAccessError if other users can still read or
+    change it."""
     found = folder.lstat()
     if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode):
         if found.st_mode & 0o077:

@@ -184,8 +184,8 @@ class ProgramSocket(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """End the program by SIGTERM first, so that srun ends its step. If srun got SIGKILL, the step
-    would continue."""
+    """Wait for the program to end. After a timeout, end it with SIGTERM first, so that srun ends
+    its step. If srun got SIGKILL, the step would continue."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)

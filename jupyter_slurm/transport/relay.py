@@ -1,7 +1,7 @@
-"""The relay: connections opened by our program inside a job, node/relay.py.
+"""The relay of a job: our program node/relay.py, which opens connections from inside the job.
 
-The program starts with the first connection and serves all later ones. Its text arrives on standard
-input, and is not stored on disk. relay_streams.py exchanges its frames.
+The program starts with the first connection and serves all later ones. It gets its source code on
+standard input, not from a file. relay_streams.py exchanges its frames.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ done
 echo "Found no Python on $(uname -n): neither $1 nor python3." >&2
 exit 127
 """
-"""A POSIX sh script for the node that runs its other arguments by the first Python that exists."""
+"""A POSIX sh script for the node that runs the first Python that exists with its other arguments.
+`$1` is the preferred Python."""
 _LOADER = """import os
 text = b""
 while len(text) < {size}:
     text += os.read(0, {size} - len(text)) or os._exit(0)
 exec(compile(text, "relay.py", "exec"))
 """
-"""Python code that reads exactly the program from standard input, and runs it."""
+"""Python code that reads the program, and nothing after it, from standard input, and runs it."""
 _FRAMING = """import sys, types
 module = sys.modules["framing"] = types.ModuleType("framing")
 exec(compile({text!a}, "framing.py", "exec"), module.__dict__)
@@ -67,7 +68,7 @@ def abstract_socket(name: str) -> tuple[str, int]:
 
 
 def _node_file(name: str) -> bytes:
-    """Return the text of a file of `node/`."""
+    """Return the content of a file in `node/`."""
     return (resources.files("jupyter_slurm") / "node" / name).read_bytes()
 
 
@@ -90,9 +91,9 @@ class Relay:
         self._closed = False
 
     def connect(self, sock: socket.socket, host: str, port: int) -> None:
-        """Connect `sock` from the node as `Transport.connect` does, but wait. `host` may be the
-        path of a Unix socket if `port` is 0. After a failure, the caller still owns `sock`. Raises
-        NotListeningError, or ForwardError if the relay does not run."""
+        """Connect `sock` from the node as `Transport.connect` does, but wait until it is connected.
+        `host` may be the path of a Unix socket if `port` is 0. After a failure, the caller still
+        owns `sock`. Raises NotListeningError, or ForwardError if the relay does not run."""
         reason = ""
         for _ in range(2):
             streams = self._running()
@@ -104,14 +105,14 @@ class Relay:
                 target = host if host.startswith((_ABSTRACT, "/")) else f"{host}:{port}"
                 raise NotListeningError(
                     f"Cannot reach {target} from {self._node}: {exc.message}.",
-                    hint="Check that the program on the node listens.",
+                    hint="Check that the program on the node is listening.",
                 ) from exc
         if reason:
             raise ForwardError(f"The relay in the job sent invalid data: {reason}.")
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Start the program unless it runs, and wait until it runs. Raises ForwardError."""
+        """Start the program unless it is running, and wait until it runs. Raises ForwardError."""
         self._running()
 
     def close(self) -> None:
@@ -123,7 +124,8 @@ class Relay:
             start.result().close()
 
     def _running(self) -> Streams:
-        """Return the streams; start the program if no caller has."""
+        """Return the streams of the running program. Start the program if needed. Raises
+        ForwardError."""
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")
@@ -182,7 +184,7 @@ def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> byte
     words = output.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
         "Cannot start the relay on the cluster.",
-        hint="Check that the job still runs.",
+        hint="Check that the job is still running.",
         detail=words[-_LAST_WORDS:] or None,
     )
 

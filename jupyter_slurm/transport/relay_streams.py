@@ -35,7 +35,7 @@ _UNREAD_MOST = 64 * 1024 * 1024
 """Maximum number of unread bytes of all streams together, a quarter of the sum of their windows.
 Above this, a large stream is reset."""
 _UNREAD_NOTED = _WINDOW // 2
-"""A stream with fewer unread bytes is not reset for the excess."""
+"""Unread bytes below which a stream is not reset, even if all streams together exceed the limit."""
 _OPEN_S = 20.0
 """Seconds to wait for a connection; the relay gives up sooner."""
 _ALIVE_S = 60.0
@@ -65,8 +65,8 @@ class _RelayStream:
 
 
 class Streams:
-    """`channel` is the stream of a running node/relay.py, and `inbox` contains data already read
-    from it."""
+    """The connections of a running relay. `channel` is the stream of node/relay.py, and `inbox`
+    contains data already read from it."""
 
     def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
         self._channel = channel
@@ -96,8 +96,9 @@ class Streams:
         return not self._ended
 
     def open(self, sock: socket.socket, host: str, port: int) -> None:
-        """Return when `sock` is connected; the streams then own it. Raise ForwardError or
-        StreamsEndedError, after which the caller still owns it."""
+        """Connect `sock` with `host:port` as the node sees it, and wait until it is connected.
+        `Streams` then owns `sock`. After a ForwardError or StreamsEndedError, the caller still owns
+        it."""
         stream = _RelayStream(next(self._numbers), sock)
         self._post(lambda: self._begin(stream, f"{port} {host}".encode()))
         try:
@@ -225,8 +226,8 @@ class Streams:
         self._settle(stream)
 
     def _is_too_much(self, stream: _RelayStream) -> bool:
-        """Return whether too many bytes are unread. Raise GarbledError if the stream exceeded its
-        credit."""
+        """Return whether too many bytes of all streams are unread. Raise GarbledError if the stream
+        exceeded its credit."""
         if len(stream.pending) > _WINDOW:
             raise GarbledError("it sent more than its credit")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
@@ -278,7 +279,7 @@ class Streams:
         break_off(stream.sock)
 
     def _settle(self, stream: _RelayStream) -> None:
-        """Wait for the next event, or close a connection after both directions have ended."""
+        """Select the events to wait for, or close the connection if both directions have ended."""
         if stream.number not in self._streams:
             return
         if stream.sent_eof and stream.shut:

@@ -100,7 +100,7 @@ def test_forward_listens_only_on_loopback_addresses(opened: Open) -> None:
 
 def test_taken_port_is_named(opened: Open) -> None:
     taken = opened(free_port()).local_port
-    words = f"port {taken} of this machine at 127.0.0.1: Address"
+    words = f"port {taken} on 127.0.0.1 of this machine: Address"
     with pytest.raises(ForwardError, match=words):
         opened(free_port(), taken)
 

@@ -47,7 +47,7 @@ _NAMED = 200
 a million files."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
-"""Maximum size of a listing per file; half of that is typical."""
+"""Maximum size in bytes of a file's entry in a listing; half of that is typical."""
 
 # $1 is a file to lock, and $2 the folder to touch, or to create if missing. The other arguments are
 # the command that lists the folder.
@@ -113,8 +113,8 @@ def mirror(
     """Push a folder as `push` does and delete all other files in `remote`. If all changes
     succeeded, also run `then` in it, in the same round trip if possible. `lock` is a remote file.
     The push holds its lock (flock(1), if available) while it moves files into place and runs
-    `then`, and while it touches `remote` before listing it. So another holder of the lock may
-    remove a folder that looks old."""
+    `then`, and while it touches `remote` before listing it. So a process that holds the lock can
+    safely remove a folder with an old modification time."""
     watcher = progress or Unwatched()
     outcome = TransferReport()
     again: dict[bytes, str] = {}
@@ -234,8 +234,8 @@ def _plan(progress: Progress, what: Difference, outcome: TransferReport) -> None
 
 
 def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -> _Sides:
-    """Return the listings of both sides; `sources` is the local folder, or the local name of a
-    single file."""
+    """Return the remote listing and the local target. `sources` is the local folder, or the local
+    path of a single file."""
     path = absolute(transport, remote)
     listing = _list(transport, path, (), since)
     here = os.fsencode(local.expanduser())
@@ -266,7 +266,7 @@ def _chosen(
     for name, entry in there.items():
         is_folder = entry.kind == "folder"
         if not is_safe_name(name) or name.partition(b"/")[0] == STATE:
-            outcome.failed[name] = "Its name points outside the folder."
+            outcome.failed[name] = "Its name points outside the folder or into .jupyter-slurm."
         elif name.rpartition(b"/")[0] in behind or exclusion.leaves_out(name, folder=is_folder):
             behind.add(name)
         elif patterns is None or (not is_folder and patterns.match(name, folder=False)):
@@ -282,7 +282,7 @@ def _bring(
     progress: Progress,
     stop: threading.Event | None,
 ) -> dict[bytes, str]:
-    """Make one pass; return the files to retry, with reasons."""
+    """Make one pass of a pull; return the files to retry, with reasons."""
     if isinstance(sides.sources, bytes):
         root, names = sides.sources, {}
     else:
@@ -334,7 +334,8 @@ def _list(
     known: int = 0,
 ) -> Listing:
     """List `path`. `before` is a command that gets the listing's command line as arguments. `known`
-    is the number of local files, which the limit allows in addition. Raises FileAccessError."""
+    is the number of local files, which raises the limit on the number of files. Raises
+    FileAccessError."""
     most_files = limits.FILES + known
     try:
         most_bytes = limits.OUTPUT_BYTES + known * _LISTED_BYTES
@@ -345,7 +346,7 @@ def _list(
         raise FileAccessError(
             f"{path} has more than {most_files:,} files, or their names are too long. Nothing "
             "was copied.",
-            hint="Copy its subfolders one by one, or pack them on the cluster: `tar -cf`.",
+            hint="Copy its subfolders one by one, or pack them on the cluster with `tar -cf`.",
             detail=str(exc) or None,
         ) from exc
     except ValueError as exc:

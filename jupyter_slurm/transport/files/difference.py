@@ -21,8 +21,8 @@ class Difference:
 
 
 def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry]) -> list[bytes]:
-    """Remove from `there` all entries that `wanted` lacks or has as another kind, and return the
-    topmost names."""
+    """Remove from `there` all entries that `wanted` lacks, and all that are a folder on one side
+    only. Return the topmost of the removed names."""
     tops: list[bytes] = []
     gone: set[bytes] = set()
     for name, entry in there.items():

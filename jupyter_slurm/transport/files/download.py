@@ -1,5 +1,5 @@
-"""Download: files that differ, as tar streams and parts. The remote side is not trusted, so only
-requested names of plain files are accepted. They are written into `.jupyter-slurm` and renamed
+"""Download of files that differ, as tar streams and parts. The remote side is not trusted, so only
+plain files with requested names are accepted. They are written into `.jupyter-slurm` and renamed
 through descriptors of real folders below the target, never through a link. Links are created from
 the listing, if they point inside the target.
 """
@@ -64,7 +64,7 @@ def is_safe_name(name: bytes) -> bool:
 
 
 class DownloadFolder:
-    """The local folder, written without following links below it."""
+    """The local target folder. Its methods do not follow links below it."""
 
     def __init__(self, root: bytes) -> None:
         self.root = root
@@ -80,8 +80,8 @@ class DownloadFolder:
                 os.rmdir(self.root + b"/" + name)
 
     def state(self, name: bytes = b"") -> bytes:
-        """Return the path of our own folder, or of its subfolder `name`. Create the folder if
-        missing."""
+        """Return the path of our folder `.jupyter-slurm`, or of its subfolder `name`. Create the
+        folder if missing."""
         with self._lock:
             self._open(STATE + b"/" + name if name else STATE)
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
@@ -111,7 +111,7 @@ class DownloadFolder:
             self._open(name)
 
     def _open(self, name: bytes) -> int:
-        """Return a descriptor of a real folder, and create it if missing."""
+        """Return a descriptor of a real folder, never of a link. Create the folder if missing."""
         known = self._folders.get(name)
         if known is not None:
             self._folders.move_to_end(name)
@@ -153,7 +153,7 @@ class Download:
         self._stop = stop
         self._lock = threading.Lock()
         self._flowing: dict[int, int] = {}
-        """Bytes reported so far, by descriptor of the file."""
+        """The file position at the last progress report, by file descriptor."""
         self.again: dict[bytes, str] = {}
 
     def bring(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
@@ -248,7 +248,7 @@ class Download:
         self._target.place(temporary, self._local_name(name), entry)
 
     def _still_same(self, asked: dict[bytes, ManifestEntry]) -> dict[bytes, ManifestEntry]:
-        """Return the entries that are unchanged since the listing, after an error of tar."""
+        """After an error of tar, return the entries that have not changed since the listing."""
         now = self._list(list(asked))
         return {
             name: entry
@@ -288,7 +288,8 @@ class Download:
         if entry.size_bytes <= free_bytes:
             return True
         self._outcome.failed[name] = (
-            f"It has {size(entry.size_bytes)}, but this machine has only {size(free_bytes)} free."
+            f"Its size is {size(entry.size_bytes)}, but this machine has only "
+            f"{size(free_bytes)} free."
         )
         return False
 

@@ -35,7 +35,7 @@ class Patterns:
                     f"{line!r} is not a pattern ({source}): {exc}."
                     if source
                     else f"{line!r} is not a pattern: {exc}.",
-                    hint="Patterns are those of .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
+                    hint="Write patterns as in .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:
@@ -45,7 +45,7 @@ class Patterns:
 
 
 class Exclusion:
-    """The excluded files, by the user's patterns, then by each folder's .gitignore, then by
+    """The rules for excluding files: the user's patterns, then each folder's .gitignore, then
     `ALWAYS`.
 
     As with git, an excluded folder is not entered.

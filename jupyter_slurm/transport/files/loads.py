@@ -22,10 +22,10 @@ PART_BYTES = 64 * MIB
 BATCH_BYTES = 64 * MIB
 AT_ONCE = 4
 """The number of parallel channels. sshd gives each channel a window of 2 MiB (OpenSSH), so a
-channel transfers 2 MiB per round trip. At 20 ms, four channels are three times as fast as one; on
-the same machine they are equally fast."""
+channel transfers 2 MiB per round trip. With a round trip of 20 ms, four channels are three times as
+fast as one. On the same machine, they are equally fast."""
 PASSES = 3
-"""The number of passes for files that change while they are read."""
+"""Maximum number of passes, because files may change while they are read."""
 
 CHANGED = "It changed while it was read."
 _TICK_S = 0.25
@@ -55,9 +55,9 @@ class TransferReport:
     size_bytes: int = 0
     same: int = 0
     failed: dict[bytes, str] = field(default_factory=dict)
-    """Files that did not arrive, with reasons. A file is never incomplete."""
+    """Files that did not arrive, with reasons. The receiver never has an incomplete file."""
     left_out: dict[bytes, str] = field(default_factory=dict)
-    """Files that cannot be transferred: links to the outside, sockets."""
+    """Files that cannot be transferred, with reasons, e.g. sockets and links to the outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def run_all(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> 
 
 
 def succeeded(done: Completed, sentence: str) -> Completed:
-    """Raise FileAccessError with the sentence and the program's own message, if the program
-    failed."""
+    """Return `done`. If the program failed, raise FileAccessError with `sentence` and the program's
+    own message."""
     if done.returncode == 0:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()
@@ -142,10 +142,10 @@ def succeeded(done: Completed, sentence: str) -> Completed:
 
 
 def absolute(transport: Transport, path: str) -> str:
-    """Return a remote path without a trailing slash. Relative paths and `~/…` start at the home
-    folder."""
+    """Return the absolute remote path, without a trailing slash. Relative paths and `~/…` start at
+    the home folder. Raises RequestError."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
-        raise RequestError(f"{path}: `~USER` is not supported.", hint="Say /home/NAME/…")
+        raise RequestError(f"{path}: `~USER` is not supported.", hint="Write /home/NAME/…")
     if "\0" in path:
         raise RequestError("A path contains a NUL character.")
     below = path.removeprefix("~").lstrip("/") if path.startswith("~") else path

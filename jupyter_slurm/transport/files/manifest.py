@@ -22,7 +22,7 @@ _MOST_NUMBER = 1 << 63
 _LISTED_BYTES = 1 << 20
 """Bytes of a listing to parse at a time; paths and links have at most 4 KiB each."""
 _COARSE_NS = (100, 1_000, 1_000_000, _SECOND)
-"""The units to which file systems and archives round down times: NTFS, NFS servers, tar."""
+"""The units, in nanoseconds, to which NTFS, NFS servers and tar round down times."""
 
 
 class TooManyError(ValueError):
@@ -32,7 +32,7 @@ class TooManyError(ValueError):
 class ManifestEntry(NamedTuple):
     kind: Kind
     mode: int
-    """Permission bits, without set-uid and the like."""
+    """Permission bits, without the set-uid, set-gid and sticky bits."""
     size_bytes: int
     mtime_ns: int
     link: bytes = b""
@@ -44,15 +44,15 @@ class Listing:
     top: Kind | None
     """The kind of the path itself; None if it does not exist."""
     entries: dict[bytes, ManifestEntry] = field(default_factory=dict)
-    """The entries, with folders before their content. If the path is not a folder, it is the only
-    entry, named b""."""
+    """The entries, with folders before their content. If the path is not a folder, the only entry
+    is the path itself, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
     """The reasons why paths could not be examined, by path."""
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:
-    """Return whether the entries are equal. Only the owner's `x` of the mode counts, because file
-    systems change the other bits."""
+    """Return whether the entries are equal. Of the mode, only the owner's `x` bit counts, because
+    file systems change the other bits."""
     if one.kind != other.kind:
         return False
     if one.kind == "file":
@@ -74,7 +74,8 @@ def same_time(one_ns: int, other_ns: int) -> bool:
 
 
 def scan(root: bytes, exclusion: Exclusion) -> Listing:
-    """List the local folder `root`. Links stay links."""
+    """List the local folder `root` without following links. Raise FileAccessError if it cannot be
+    read."""
     found = Listing("folder")
     folders = [b""]
     while folders:
@@ -215,7 +216,8 @@ def _time_ns(text: bytes) -> int:
 
 
 def _complaints(stderr: bytes) -> dict[bytes, str]:
-    """Parse `find: './x': Permission denied`; skip files that have vanished."""
+    """Parse lines such as `find: './x': Permission denied` into reasons by path. Skip files that
+    have vanished."""
     lines = [line for line in stderr.splitlines() if line.startswith(b"find: ")]
     return {
         name.removeprefix(b"find: ").strip(b"'\"").removeprefix(b"./"): shown(why)

@@ -1,4 +1,4 @@
-"""Upload: files that differ, as tar streams and parts.
+"""Upload of files that differ, as tar streams and parts.
 
 The cluster needs a POSIX sh, tar, mv, GNU dd and GNU find. An archive is unpacked in its own folder
 below `.jupyter-slurm`, on the same file system. Its last member, `place.sh`, moves the files into
@@ -212,7 +212,7 @@ _Chunk = TypeVar("_Chunk")
 _SEND_SH = r"""
 export LC_ALL=C
 root=$1 state=$1/.jupyter-slurm tmp=$1/.jupyter-slurm/$2 lock=$3 bad=; shift 3
-# Try twice: an archive that ends may remove the parent folder at this moment.
+# Try twice: another archive's clean-up may remove the parent folder at this moment.
 mkdir -p -- "$tmp" 2>/dev/null || mkdir -p -- "$tmp" || exit 1
 cd -- "$tmp" || exit 1
 clean_up() { cd /; rm -rf -- "$tmp"; rmdir "$state/parts" "$state" 2>/dev/null; }
@@ -228,8 +228,8 @@ clean_up
 "$@" >&2 && printf 'ran\0' || exit 3
 """
 
-# $1 is the folder, and the other arguments are keys of large files. Prints each key with the parts
-# that have arrived.
+# $1 is the folder, and the other arguments are keys of large files. The script prints each key with
+# the parts that have arrived.
 _OPEN_SH = r"""
 parts=$1/.jupyter-slurm/parts; shift
 for key do
@@ -351,7 +351,7 @@ class Upload:
             stream = self._unless_stopped(self._stream(begun, parts))
             try:
                 done = self._transport.send(argv, stream, stop=self._stop)
-            except OSError as exc:  # of reading the last part
+            except OSError as exc:  # while reading the last part
                 self.again[begun[-1].name] = _unreadable(exc)
                 continue
             if not any(part.name in self.again for part in begun):
@@ -371,7 +371,8 @@ class Upload:
         return None
 
     def _stream(self, begun: list[Part], parts: deque[Part]) -> Iterator[bytes | FilePart]:
-        """Yield the part in `begun` and the following ones, for one remote program."""
+        """Yield the last part in `begun` and the following parts, as the input of one remote
+        program. Add the following parts to `begun`."""
         part: Part | None = begun[-1]
         while part is not None:
             named = f"{key_of(part.name, part.entry)} {part.index}"

@@ -1,9 +1,9 @@
 """Tar archives as bytes: headers that every tar reads, and a reader. No I/O.
 
-POSIX ustar with two extensions: names over 100 bytes as GNU's `L` and `K` entries, and fractions of
-a second as pax records. GNU tar, busybox and libarchive read these entries, which may contain any
-bytes; a pax `path` must be UTF-8. Python's tarfile takes 0.15 ms per entry, this module 5 µs. It
-does not check names.
+The format is POSIX ustar with two extensions. GNU's `L` and `K` entries contain names over 100
+bytes, and pax records contain fractions of a second. GNU tar, busybox and libarchive read `L` and
+`K` entries. These may contain any bytes; a pax `path` must be UTF-8. Python's tarfile takes 0.15 ms
+per entry; this module takes 5 µs. It does not check names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE, HARD_LINK, SYMLINK, FOLDER = b"0", b"1", b"2", b"5"
 _NAME_BYTES = 100
 _LONGEST_NAME = 1 << 16
 _COUNT = re.compile(rb"[0-9]{1,9}")
-"""The number of digits of a pax record's length."""
+"""A pax record's length, with at most nine digits."""
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_ALL = b"L", b"K", b"x", b"g"
 _LATEST_S = 0o77777777777
 _NANO = 1_000_000_000
@@ -34,13 +34,13 @@ class DamagedError(Exception):
 class Member(NamedTuple):
     name: bytes
     kind: bytes
-    """FILE, HARD_LINK, SYMLINK, FOLDER, or another letter of tar."""
+    """FILE, HARD_LINK, SYMLINK, FOLDER, or another type letter of tar."""
     mode: int
     mtime_ns: int
     size_bytes: int
     link: bytes
     offset: int
-    """The offset of its content in the archive."""
+    """The offset of the member's content in the archive."""
 
 
 def header(
@@ -67,7 +67,7 @@ def header(
 
 
 def exact_time(mtime_ns: int) -> bytes:
-    """Return the record that precedes a header and has the member's time with all its digits."""
+    """Return the pax record that precedes a member's header and has its time with all digits."""
     sign = b"-" if mtime_ns < 0 else b""
     record = b" mtime=%b%d.%09d\n" % (sign, *divmod(abs(mtime_ns), _NANO))
     size = len(record) + 2

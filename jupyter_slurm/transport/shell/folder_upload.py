@@ -40,8 +40,8 @@ fi; fi
 """.strip().replace(b"\n", b" ")
 """A script that places the files atomically, and then runs the program in the background. The shell
 kills the program when the shell's input is closed. `cat` reads the rest of the archive, so that the
-shell does not read it as lines. `head` shows why files cannot be written: GNU tar does not
-distinguish a full disk from other errors."""
+shell does not read it as lines. `head` writes a file to show why files cannot be written, because
+GNU tar does not distinguish a full disk from other errors."""
 
 _PRIVATE = b"""
 _private() { case $(LC_ALL=C ls -ldn %(target)b) in
@@ -61,9 +61,9 @@ upload in progress."""
 
 
 class FolderUpload:
-    """Files to upload. `work` is the script for `Helper.feed`, with `size_bytes` of `stream()`. The
-    status NOT_PLACED means that the files could not be written, with the reason in stderr;
-    NOT_PRIVATE means that the folder is open to others."""
+    """Files to upload. `work` is the script for `Helper.feed`, and `size_bytes` the size of
+    `stream()`. The status NOT_PLACED means that the files could not be written; stderr has the
+    reason. NOT_PRIVATE means that the folder is open to other users."""
 
     def __init__(
         self,
@@ -180,5 +180,5 @@ def _here(name: bytes) -> bytes:
 
 
 def _check(name: bytes) -> bytes:
-    words = quote(name + b" is neither here nor there")
+    words = quote(name + b" is missing on both machines")
     return b"{ [ -e %b ] || { echo %b; false; }; }" % (_here(name), words)

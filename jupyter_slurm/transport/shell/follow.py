@@ -30,9 +30,10 @@ CPU time."""
 _GAP_S = 0.02
 """The minimum time between two checks, for files that are written all the time."""
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
-"""Intervals for checks by the helpers, which other calls also need."""
+"""Limits of the interval between checks by the helpers, which other calls also need."""
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
-"""The interval for checking `wake`. These checks avoid a thread."""
+"""The ratio and the limits of the interval between checks of `wake`. These checks avoid a thread.
+"""
 
 _SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")
 
@@ -54,8 +55,8 @@ _w=
 _ticks='%b'
 sleep 0.001 || _ticks=1
 """
-"""`_look`, sent with each list, sets `_a`. `_t N` checks at the intervals of `$_ticks`, and then N
-times at the last of them."""
+"""Shell functions that check files. `_look`, sent with each list of files, sets `_a` to their
+sizes. `_t N` checks at the intervals in `$_ticks`, and then N times at the last interval."""
 
 
 def _ticks() -> Iterator[float]:
@@ -71,7 +72,8 @@ _TICKS = tuple(_ticks())
 
 
 class Follow:
-    """The files that any number of threads watch. The first thread that waits gets the shell."""
+    """The files that any number of threads watch. The first thread that waits uses the shell; the
+    others use helpers."""
 
     def __init__(
         self,
@@ -97,8 +99,8 @@ class Follow:
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Watch as `Transport.grown` does. Raises ConnectionLostError, or TransportError without
-        a shell."""
+        """Watch as `Transport.grown` does. Raises ConnectionLostError, or TransportError if it
+        cannot open a shell."""
         deadline_s = time.monotonic() + wait_s
         if not self._turn.acquire(blocking=False):
             return self._alone(sizes, deadline_s, wake)
@@ -213,7 +215,7 @@ class Follow:
 
 
 class _List:
-    """Files, the command that checks them, and its output."""
+    """A list of files, the command that checks their sizes, and the parser of its output."""
 
     def __init__(self, paths: Iterable[PurePosixPath]) -> None:
         self.paths = set(paths)

@@ -1,5 +1,5 @@
-"""Commands through open shells: one round trip each, after one start of a login shell. A `Helper`
-is a shell that runs one command at a time in the background and keeps reading. When its input is
+"""Commands through shells that stay open, so each command takes only one round trip. A `Helper` is
+a shell that runs one command at a time in the background and keeps reading. When its input is
 closed, after a timeout or a lost connection, it kills the command and all processes of its session.
 `Helpers` lends helpers.
 """
@@ -68,9 +68,9 @@ class Helper:
         return self._shell.alive
 
     def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[ShellAnswer]:
-        """Return the answers, each of at most `most_bytes`, to scripts that the shell itself runs,
-        in one round trip. Raises ShellGoneError; after closing the shell, TimedOutError or
-        TooMuchError.
+        """Run scripts in the shell itself, in one round trip. Return the answers, each of at most
+        `most_bytes`. Raises ShellGoneError, TimedOutError or TooMuchError. The last two also close
+        the shell.
         """
         numbers, line = self._shell.numbered(*scripts)
         self._shell.send(in_background(line))
@@ -180,7 +180,8 @@ class Helpers:
             self._give_back(helper)
 
     def _take(self) -> Helper | None:
-        """Take an idle helper. Return None if another may be opened."""
+        """Wait for an idle helper and return it. Return None as soon as the caller may open
+        another. Raises TransportError."""
         with self._changed:
             while True:
                 if self._closed:
@@ -220,7 +221,7 @@ class Helpers:
         return len(self._open) + self._opening
 
     def pulse(self, timeout_s: float) -> bool | None:
-        """Ping an idle helper. Return None if all are busy."""
+        """Return whether an idle helper answers; None if all are busy."""
         with self._changed:
             helper = self._idle.pop() if self._idle else None
         if helper is None:

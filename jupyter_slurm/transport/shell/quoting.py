@@ -1,5 +1,5 @@
 """Quoting for a POSIX shell on the cluster: the only place that turns an argv into text. No I/O. A
-command is sent as ONE line, because the shell reads it by `read -r`. A newline within a word
+command is sent as ONE line, because the shell reads it with `read -r`. A newline within a word
 becomes `$_n`, which our shells define (`remote_shell.py`).
 """
 

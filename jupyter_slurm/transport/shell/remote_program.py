@@ -67,7 +67,8 @@ def receive(
     ConnectionLostError, ShellGoneError, TooMuchError after more than `most_bytes`, or OSError if
     `sink` cannot be written."""
     # Only standard error gets the mark. The shell closes both streams, so they end with the
-    # program. It keeps reading, and kills the program when its own input is closed.
+    # program. The shell keeps reading its own input, and kills the program when that input is
+    # closed.
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
     command = b"( exec %b ) </dev/null 2>&4 4>&-; _f $? %b" % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))
@@ -163,7 +164,8 @@ def _out(shell: RemoteShell, far: socket.socket) -> None:
 def _in(
     shell: RemoteShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
 ) -> None:
-    """Pass on the program's input; then wait a few seconds for its end."""
+    """Pass on the program's input. Then wait for the program to end, and kill it after a few
+    seconds."""
     with contextlib.suppress(*_GONE):
         send_all(shell.session.stdin, _received(far))
         shell.session.stdin.shutdown(socket.SHUT_WR)

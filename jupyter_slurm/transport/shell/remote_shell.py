@@ -1,12 +1,13 @@
-"""A POSIX shell on a channel: its start, and how answers are separated from other output.
+"""A POSIX shell on a channel: its start, and the separation of answers from other output.
 
 The cluster needs a Bourne shell at /bin/sh, and `env`. The login shell (csh, fish) only has to
 `exec` ours. The output of its start-up files ends at the first mark.
 
-The shell reads lines by `read`, which must not read beyond the line (POSIX, `read`), so a command's
-input may follow its line. An answer is the text on the channel's two streams up to a mark on each.
-The mark contains a nonce that programs on the cluster do not know. When its input is closed, also
-after the channel breaks, the shell kills its process group (sshd gives every session its own).
+The shell reads lines with `read`, which must not read beyond the line (POSIX, `read`), so a
+command's input may follow its line. An answer is the text on the channel's two streams up to a mark
+on each. The mark contains a nonce that programs on the cluster do not know. When its input is
+closed, also after the channel breaks, the shell kills its process group (sshd gives every session
+its own).
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _CLEAN = (
     + f" /bin/sh -c '{_LOOP}; eval \"$_x\"' sh "
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in HANDED_ON)
 )
-"""The command that replaces our shell by one with a clean environment. Its arguments are the user's
-own variables for jobs (`folder_upload.py`)."""
+"""The command that replaces our shell with a shell in a clean environment. Its arguments are the
+user's own variables for jobs (`folder_upload.py`)."""
 
 # Descriptor 4 is the channel's standard error; the shell's own messages (`Killed`) are dropped.
 _START = """
@@ -56,10 +57,10 @@ _i=0
 if _leads; then _x='kill -9 0'; _m $$; else _m 0; fi
 """
 """`_m STATUS` marks the end of answer number `_i`. The shell runs `_x` at its end, if it leads its
-process group (field 5 of stat in proc(5)). The first answer is that group, or 0."""
+process group (field 5 of stat in proc(5)). The status of the first answer is that group, or 0."""
 
 _START_S = 25.0
-"""Seconds for a login shell's start-up files."""
+"""Seconds to wait for a login shell's start-up files."""
 _GRACE_S = 5.0
 _STOP_LOOK_S = 0.1
 _LONGEST_WAIT_S = 3600.0
@@ -138,7 +139,7 @@ class RemoteShell:
             return self._begin(setting, deadline_s)
         except (SilentError, ShellGoneError, FloodError, OSError) as exc:
             if self.session.link is not None and not self.session.link.alive:
-                raise ConnectionLostError("The connection broke while a shell was opened.") from exc
+                raise ConnectionLostError("The connection dropped while opening a shell.") from exc
             # A login that ended before we sent a line has printed the reason. A login that only
             # echoes its input (`exec cat`) has not.
             self._take_in(limits.WORDS_BYTES)
@@ -288,8 +289,8 @@ class RemoteShell:
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
     def _take_in(self, most_out: int, most_err: int = limits.ERRORS_BYTES) -> bool:
-        """Receive, and return whether data arrived. Keep at most that many bytes of each stream and
-        one more piece."""
+        """Receive, and return whether data arrived. Stop reading a stream once its buffer has more
+        than `most_out` or `most_err` bytes."""
         moved = False
         for sock, buffer, most in (
             (self.session.stdout, self._out, most_out),
@@ -375,7 +376,8 @@ def send_all(
 
 
 def _send_some(sock: socket.socket, data: memoryview) -> int:
-    """Return the number of bytes sent within a moment. Raises ConnectionLostError."""
+    """Send what the socket accepts within a moment. Return the number of bytes sent. Raises
+    ConnectionLostError."""
     poll = select.poll()
     try:
         poll.register(sock, select.POLLOUT)

@@ -24,13 +24,14 @@ _FILES_S = 60.0
 """Seconds to wait for commands that only read files."""
 _SETTLE_S = 0.05
 _OPEN_S = 60.0
-"""Seconds for the start of a login shell, whose start-up files may load modules from a slow file
-system."""
+"""Seconds to wait for the start of a login shell, whose start-up files may load modules from a slow
+file system."""
 _KILL_S = 10.0
 _EXTRA_S = 5.0
 """Seconds to wait for an extra session that is not essential."""
 _SESSIONS_FOR_FOLLOW = 3
-"""The smallest session limit that leaves room for watching files, after commands and transfers."""
+"""The smallest session limit that leaves a session for watching files, besides commands and
+transfers."""
 _PLENTY = 4
 """The session limit above which our permanent sessions leave enough for others."""
 
@@ -98,8 +99,8 @@ class Shells:
     def twice(
         self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = limits.OUTPUT_BYTES
     ) -> list[ShellAnswer]:
-        """Return the answers, each of at most `most_bytes`, to scripts that may be repeated after
-        an interruption."""
+        """Run scripts with a helper, and run them again after an interruption. Return the answers,
+        each of at most `most_bytes`."""
 
         def work(helper: Helper) -> list[ShellAnswer]:
             return helper.ask(*scripts, timeout_s=timeout_s, most_bytes=most_bytes)
@@ -131,14 +132,14 @@ class Shells:
                 return work(helper)
             except TimedOutError as exc:
                 if link is None or self._connection.standing() is not link:
-                    # The connection was silent, not the program.
+                    # The connection caused the timeout, not the program.
                     raise ShellGoneError(str(exc), begun=True) from exc
                 raise
 
     def lost(self) -> ConnectionLostError:
         problem = self._connection.problem
         return ConnectionLostError(
-            f"The connection to {self._connection.name} broke before the answer arrived.",
+            f"The connection to {self._connection.name} dropped before the answer arrived.",
             detail=str(problem.message) if problem else None,
         )
 
@@ -182,7 +183,7 @@ class Shells:
         return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
     def shell_to_follow(self) -> RemoteShell | None:
-        """Return a shell; None if `may_follow` is false."""
+        """Return a shell for watching files; None if the host does not allow enough sessions."""
         self.facts()
         if not self.may_follow():
             return None
@@ -197,7 +198,7 @@ class Shells:
         return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
 
     def kill(self, shell: RemoteShell, number: int) -> None:
-        """Send a signal to processes that outlive their channel, if another helper is available."""
+        """Send a signal to the shell's processes, which may outlive its channel. Ignore errors."""
         if not shell.group:
             return
         argv = ["kill", f"-{number:d}", "--", f"-{shell.group}"]
@@ -216,7 +217,7 @@ class Shells:
         try:
             return self._started(session_s)
         except ConnectionLostError as exc:
-            # The work did not start.
+            # Do not raise ConnectionLostError, because the caller's work did not start.
             raise TransportError(exc.message, hint=exc.hint, detail=exc.detail) from exc
 
     def _started(self, session_s: float) -> RemoteShell:

@@ -1,7 +1,7 @@
 """The connection to one cluster, shared by all callers: opened once, kept, reconnected.
 
-This module has the states of a connection, and the callers that wait for it. `watchdog.py` checks
-the hops, `sessions.py` limits their sessions.
+This module manages the state of a connection, and the callers that wait for it. `watchdog.py`
+checks the hops, `sessions.py` limits their sessions.
 """
 
 from __future__ import annotations
@@ -173,9 +173,10 @@ class SshConnection:
         """The last round-trip time in seconds; None if not measured yet or if the connection is
         closed."""
         self.generation = 0
-        """The number of logins so far, of all hops."""
+        """The number of attempts so far that logged in to a hop."""
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
-        """A function that pings by an open shell on the last hop; None without an open shell."""
+        """A function that pings through an open shell on the last hop. It returns None without an
+        open shell."""
         self._heard_s = 0.0
         self._on_change = on_change
         self._changed = threading.Condition()
@@ -261,14 +262,14 @@ class SshConnection:
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
                 f"The connection to {self.name} is closed until you log in again.",
-                hint="Log in: `%slurm login`.",
+                hint="Log in with `%slurm login`.",
                 detail=str(self.problem.message) if self.problem else None,
             )
 
     def _as_lost(self) -> TransportError:
         problem = self.problem
         if problem is None:
-            return ConnectionLostError(f"The connection to {self.name} was lost.")
+            return ConnectionLostError(f"The connection to {self.name} dropped.")
         return TransportError(problem.message, hint=problem.hint, detail=problem.detail)
 
     def _try(self, attempt: _RunningLogin) -> None:
@@ -280,7 +281,7 @@ class SshConnection:
         except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
             attempt.error = TransportError(
                 f"The login to {self.name} failed unexpectedly.",
-                hint="Internal error. Please report it.",
+                hint="Report this internal error.",
                 detail=f"{type(exc).__name__}: {exc}",
             )
             attempt.error.__cause__ = exc
@@ -359,8 +360,8 @@ class SshConnection:
         return time.monotonic() - self._heard_s
 
     def ping(self, timeout_s: float) -> float | None:
-        """Return the round trip to the last hop in seconds, by a shell if one is open; None if the
-        hop has ended or did not answer in time."""
+        """Return the round-trip time to the last hop in seconds, through a shell if one is open;
+        None if the hop has ended or did not answer in time."""
         began_s = time.monotonic()
         link = self.links[-1] if self.links else None
         if link is None or not link.alive:

@@ -1,8 +1,8 @@
-"""A hop by paramiko, for machines without an `ssh` program, such as slim containers.
+"""A hop with paramiko, for machines without an `ssh` program, such as slim containers.
 
-It uses keys from ~/.ssh and the SSH agent, passwords and codes, one hop after the other. It does
-not read `~/.ssh/config`. It uses only paramiko's public interface, and copies channels to sockets,
-so all layers above work as with OpenSSH.
+It logs in to one hop after the other, with keys from ~/.ssh and the SSH agent, passwords and codes.
+It does not read `~/.ssh/config`. It uses only paramiko's public interface, and copies channels to
+sockets, so all layers above work as with OpenSSH.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PumpedSession:
         return self._channel.closed or self._channel.exit_status_ready()
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """Return as `Session.exit_status` does."""
+        """Return the exit status as `Session.exit_status` does."""
         if not self._channel.status_event.wait(timeout_s):
             raise TimeoutError
         status = self._channel.recv_exit_status()
@@ -230,7 +230,7 @@ class ParamikoLink:
 
 
 class _Login:
-    """A login by keys, then questions, then a password, as many of them as the host wants."""
+    """A login with keys, then questions, then a password, until the host accepts it."""
 
     def __init__(self, transport: paramiko.Transport, hop: Hop, ask: Ask) -> None:
         self._transport = transport
@@ -274,7 +274,8 @@ class _Login:
         return self._by_person
 
     def _try(self, step: Callable[[], list[str]], wanted: list[str]) -> list[str]:
-        """Return the methods that the host accepts next; [] after the login."""
+        """Try a method of authentication. Return the methods that the host accepts next; [] after
+        the login."""
         try:
             return step()
         except paramiko.BadAuthenticationType as exc:
@@ -322,7 +323,7 @@ class _Login:
     def _refusal(self, wanted: list[str]) -> LoginError:
         if self._asked:
             return LoginError(
-                f"{self._hop.label} refused the answers: a wrong password or code.",
+                f"{self._hop.label} rejected the password or code.",
                 hint="Wait for the next code, because each code is valid for one login.",
             )
         return LoginError(
@@ -353,7 +354,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
         )
     if ask is no_prompt:
         raise LoginNeededError(
-            f"You have not accepted the key of {hop.label} yet.", hint="Log in: `%slurm login`."
+            f"You have not accepted the key of {hop.label} yet.", hint="Log in with `%slurm login`."
         )
     answer = ask(
         Prompt(

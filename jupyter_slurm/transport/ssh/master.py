@@ -1,7 +1,7 @@
-"""One hop: an `ssh -M -N` that has logged in. Its socket identifies it, also for later processes.
-Each hop has its own master, and the next hop's traffic passes through it (`ssh -W` by its socket).
-So each hop has its own socket for questions, and the last hop can reconnect alone. A master
-outlives this process, and the next process finds it.
+"""One hop: a master, which is an `ssh -M -N` that has logged in. Its socket identifies it, also for
+later processes. Each hop has its own master, and the next hop's traffic passes through it (`ssh -W`
+with its socket). So each hop has its own socket for questions, and the last hop can reconnect
+alone. A master outlives this process, and the next process finds it.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Master:
         if hop.accepts_changed_keys:
             options.append("StrictHostKeyChecking=accept-new")
         if hop.settings.get("ciphers") == default_ciphers():
-            # Twice as fast as chacha20, which OpenSSH prefers.
+            # AES-GCM is twice as fast as chacha20, which OpenSSH prefers.
             options.append("Ciphers=^aes128-gcm@openssh.com")
         if self.previous is not None:
             options.append(f"ProxyCommand={self.previous._way()}")
@@ -229,7 +229,8 @@ class Master:
             session.close()
         if not self.alive_now():
             raise ConnectionLostError(f"{self.hop.label} ended the connection after the login.")
-        # sshd runs passwd(1) instead of the command, and that fails without a terminal.
+        # If the password has expired, sshd runs passwd(1) instead of the command, and passwd fails
+        # without a terminal.
         said = words.decode(errors="replace")
         expired = refusals.password_expired(self.hop, said) if status != 0 else None
         if expired is not None:
@@ -247,7 +248,7 @@ class Master:
         return self._watch is not None and self.mux.pid() is not None
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` for its end; return whether it has ended."""
+        """Wait at most `timeout_s` for the master to end; return whether it has ended."""
         watch = self._watch
         if watch is None:
             return True
@@ -259,8 +260,8 @@ class Master:
         return bool(poll.poll(max(0, round(1000 * timeout_s))))
 
     def ping(self, timeout_s: float) -> float | None:
-        """Return the round trip in seconds, by a command that does nothing or is refused; None if
-        the master has ended or did not answer in time."""
+        """Return the round-trip time in seconds of a command that does nothing or is refused; None
+        if the master has ended or did not answer in time."""
         began_s = time.monotonic()
         try:
             self.mux.session("true", timeout_s).close()
@@ -278,10 +279,10 @@ class Master:
 
     def terminal_argv(self, command: str) -> list[str]:
         """Return the argv of an `ssh` that runs `command` over this login, on its own terminal. If
-        the host refuses the session, it prints a message and does not log in again."""
+        the host refuses the session, that `ssh` prints a message and does not log in again."""
         refused = (
-            f"jupyter-slurm: {self.hop.label} did not open a session. The connection was lost, "
-            "or all its sessions are in use (MaxSessions of sshd_config): close a terminal."
+            f"jupyter-slurm: {self.hop.label} did not open a session. The connection dropped, "
+            "or all its sessions are in use (MaxSessions in sshd_config). Close a terminal."
         )
         options = (
             "ProxyCommand=" + shlex.join(["/bin/sh", "-c", 'echo "$0" >&2', refused]),
@@ -384,7 +385,7 @@ def _bases(cluster: str, hop: Hop, previous: Master | None) -> list[Path]:
 
 
 def _prefix(cluster: str, hop: Hop, previous: Master | None) -> Path:
-    """Return the common prefix of their paths."""
+    """Return the common prefix of the paths from `_bases`."""
     way = [cluster, *_identity(hop)]
     while previous is not None:
         way += _identity(previous.hop)
@@ -415,7 +416,7 @@ def version() -> tuple[int, int]:
 
 @cache
 def default_ciphers() -> str | None:
-    """Return this OpenSSH's default ciphers."""
+    """Return the default ciphers of this machine's OpenSSH; None if unknown."""
     argv = ["ssh", "-G", "-F", "/dev/null", "localhost"]
     done = subprocess.run(argv, capture_output=True, check=False, text=True)
     found = re.search(r"^ciphers (.*)$", done.stdout, re.MULTILINE)

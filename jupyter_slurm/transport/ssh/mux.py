@@ -1,4 +1,4 @@
-"""Commands and tunnels over an OpenSSH master, by its own protocol (PROTOCOL.mux in OpenSSH).
+"""Commands and tunnels over an OpenSSH master, with its own protocol (PROTOCOL.mux in OpenSSH).
 
 This works like `ssh -S`, but without a process per command: the master gets descriptors and moves
 the data itself. Each request has its own control connection. Other clients may use the same master.
@@ -134,8 +134,8 @@ class Mux:
         raise _gone()
 
     def session(self, command: str, timeout_s: float) -> Session:
-        """Run `command` by the login shell, and return when it has started. Raises RefusedError or
-        ConnectionLostError, or TimeoutError if the host did not answer."""
+        """Run `command` with the login shell, and return when it has started. Raises RefusedError
+        or ConnectionLostError, or TimeoutError if the host did not answer."""
         pairs = [socket.socketpair() for _ in range(3)]
         for pair in pairs:
             for sock in pair:
@@ -289,7 +289,7 @@ def _reason(body: bytes) -> str:
 
 
 def _reset(sock: socket.socket) -> None:
-    """Make closing the TCP socket send a reset."""
+    """Let the TCP socket send a reset when it is closed."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

@@ -1,4 +1,4 @@
-"""OpenSSH's questions as questions that a browser, a notebook and a terminal can answer.
+"""OpenSSH's questions, which the user answers in a browser, a notebook or a terminal.
 
 `ssh` starts `askpass` with the text of the question. `askpass` passes the text to the socket of the
 running login and prints the answer. Programs that `ssh` starts, such as another `ssh` in a

@@ -1,7 +1,7 @@
 """Errors and remedies for failed logins, from OpenSSH's output.
 
-The output is English and varies a little between releases. It also becomes the error's `detail`,
-unchanged.
+The output is English and varies a little between releases. Its relevant lines become the error's
+`detail`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _OFFENDING = re.compile(r"^(?:Offending|Add correct).* key in (.+):(\d+)\s*$", r
 _SENT = re.compile(r"sent by the remote host is\s+(\S+?)\.?\s*$", re.MULTILINE)
 _MOST_DETAIL = 2000
 
-_ADMINISTRATORS = "Ask its administrators."
+_ADMINISTRATORS = "Ask the host's administrators."
 _GATEWAY = (
-    "Check whether you need a VPN or a gateway (ProxyJump), or a firewall drops the connection."
+    "Check whether you need a VPN or a gateway (ProxyJump), or whether a firewall drops the "
+    "connection."
 )
 _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), sentence, hint)
@@ -53,7 +54,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"password.{0,40}(expired|must be changed|change required)|change your password",
             "The password of {host} has expired, and the host requires a new one.",
-            "Change it in a terminal: `{ssh}`. Then connect again.",
+            "Change the password in a terminal with `{ssh}`, then log in again.",
         ),
         (
             r"maintenance|nologin|logins? (are|is) .{0,20}disabled|going down",
@@ -63,7 +64,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"too many (authentication|failed)",
             "{host} does not allow more attempts in this login.",
-            "Each key of your agent counts as one. Offer only the right one by "
+            "Each key in your SSH agent counts as an attempt. Offer only the right key with "
             "`IdentitiesOnly yes` and `IdentityFile` in ~/.ssh/config.",
         ),
     )
@@ -81,14 +82,14 @@ _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"Connection refused",
             "{place} refuses connections: no program listens on that port.",
-            "Check the port and that its SSH server runs.",
+            "Check the port, and that the SSH server is running.",
         ),
         (r"timed out", "{place} did not answer within {seconds} s.", _GATEWAY),
         (r"No route to host|Network is unreachable", "Found no route to {place}.", _GATEWAY),
         (
             r"no matching (host key type|cipher|key exchange method|MAC) found|no mutual",
             "{host} and this OpenSSH do not share an algorithm.",
-            "Allow one by `Ciphers`, `HostKeyAlgorithms` or `KexAlgorithms` in ~/.ssh/config.",
+            "Allow one with `Ciphers`, `HostKeyAlgorithms` or `KexAlgorithms` in ~/.ssh/config.",
         ),
         (
             r"kex_exchange_identification|banner exchange|Connection (closed|reset)|ssh_exchange",
@@ -104,7 +105,7 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"open failed: administratively prohibited",
             "{gateway} does not forward connections to {place}.",
-            "Its administrators forbid it (AllowTcpForwarding, PermitOpen). Use another gateway.",
+            "Use another gateway. This one forbids forwarding (AllowTcpForwarding, PermitOpen).",
         ),
         (
             r"open failed",
@@ -172,7 +173,7 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
     if "REVOKED HOST KEY" in log:
         return HostKeyError(
             f"The key of {hop.label} is marked as revoked.",
-            hint="It may have been stolen. Ask the administrators of the host.",
+            hint="Ask the host's administrators, because the key may have been stolen.",
             detail=shown(news(log)),
         )
     if "IDENTIFICATION HAS CHANGED" in log:
@@ -187,7 +188,7 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
         )
     if not person:
         return LoginNeededError(
-            f"You have not accepted the key of {hop.label} yet.", hint="Log in: `%slurm login`."
+            f"You have not accepted the key of {hop.label} yet.", hint="Log in with `%slurm login`."
         )
     return HostKeyError(f"The key of {hop.label} was not accepted.", detail=shown(news(log)))
 
@@ -230,7 +231,7 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
             return LoginError(_filled(sentence, hop), hint=_filled(hint, hop), detail=detail)
     if asked and methods:
         return LoginError(
-            f"{hop.label} refused the answers: a wrong password or code.",
+            f"{hop.label} rejected the password or code.",
             hint=(
                 "Wait for the next code, because each code is valid for one login. Check the "
                 "clock of the device that generates codes. Many hosts lock an account for a "
@@ -241,13 +242,13 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
     if asked:
         return LoginError(
             f"{hop.label} ended the connection during the login.",
-            hint="Hosts often wait only two minutes for an answer. Try again.",
+            hint="Try again. Many hosts wait only two minutes for an answer.",
             detail=detail,
         )
     if not person and {"password", "keyboard-interactive"} & set(methods.split(",")):
         return LoginNeededError(
             f"{hop.label} asks a question that only you can answer.",
-            hint="Log in: `%slurm login`.",
+            hint="Log in with `%slurm login`.",
         )
     if "gssapi" in methods and hop.settings.get("gssapiauthentication") == "yes":
         return LoginError(
@@ -259,7 +260,7 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
         f"{hop.label} accepted none of your keys. It accepts: {methods}.",
         hint=(
             "Check the user name, and that the public key is in the host's "
-            "~/.ssh/authorized_keys. Name a key by `IdentityFile` in ~/.ssh/config, or list your "
+            "~/.ssh/authorized_keys. Name a key with `IdentityFile` in ~/.ssh/config, or list your "
             "agent's keys with `ssh-add -l`."
         ),
         detail=detail,

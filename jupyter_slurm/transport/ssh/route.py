@@ -1,7 +1,7 @@
 """The hops to a host, from OpenSSH's configuration.
 
-`ssh -G` reads the configuration; without an `ssh`, only the profile counts. This module does not
-open connections.
+`ssh -G` reads the configuration; without an `ssh` program, only the profile counts. This module
+does not open connections.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from urllib.parse import unquote
 from jupyter_slurm.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "JUPYTER_SLURM_SSH_CONFIG"
-"""The variable that names a file to read instead of the user's and the system's, like `ssh -F`."""
+"""The variable that names an SSH configuration to read instead of the user's and the system's, like
+`ssh -F`."""
 
 NO_SSH: Final = (
-    "This machine has no `ssh`, so ~/.ssh/config is not read: only the profile's host, user, "
-    "port and jump hosts count. Install OpenSSH's client for everything else."
+    "This machine lacks `ssh`, so jupyter-slurm does not read ~/.ssh/config. It uses only the "
+    "profile's host, user, port and jump hosts. Install OpenSSH's client to use other settings."
 )
 _TIMEOUT_S = 30.0  # Match exec and CanonicalizeHostname may take their time
 _CONNECT_TIMEOUT_S = 20
@@ -68,7 +69,7 @@ class Hop:
 
     @property
     def label(self) -> str:
-        """`alice@gateway.example.org`, with the port unless it is 22."""
+        """The user and host, such as `alice@gateway.example.org`, and the port unless it is 22."""
         return str(Destination(self.host, self.user, None if self.port == 22 else self.port))
 
     @property
@@ -111,13 +112,13 @@ def route(
 def _chain(
     where: Destination, jump: tuple[str, ...], config: Path | None, behind: tuple[Hop, ...]
 ) -> tuple[Hop, ...]:
-    """Return the hops to `where`. `behind` contains the hosts reached through it."""
+    """Return the hops to `where`. `behind` contains the hosts that are reached through `where`."""
     hop, jumps = _resolved(where, jump, config)
     _refuse_circle((hop, *behind))
     if not jumps:
         return (hop,)
     hops = _chain(jumps[0], (), config, (hop, *behind))
-    # Only the first host's own ProxyJump counts: ssh also reaches the others by `ssh -J`.
+    # Only the first host's own ProxyJump counts: ssh reaches the others through it with `ssh -J`.
     for passed, other in enumerate(jumps[1:], 1):
         hops += (_resolved(other, tuple(map(str, jumps[:passed])), config)[0],)
     _refuse_circle((*hops, hop))
@@ -172,7 +173,7 @@ def _read(argv: Sequence[str], host: str) -> dict[str, str]:
     if done.returncode:
         raise ConfigError(
             f"Cannot use the SSH configuration for {host}.",
-            hint=f"Try: ssh -G {host}",
+            hint=f"Run `ssh -G {host}` in a terminal.",
             detail=os.fsdecode(done.stderr),
         )
     settings: dict[str, str] = {}
@@ -222,7 +223,7 @@ def checked(where: Destination) -> Destination:
     if not where.host or where.host.startswith("-") or _NOT_IN_A_HOST.search(where.host):
         raise ConfigError(
             f"{where.host!r} is not a valid host name.",
-            hint="Use a DNS name, an address, or a Host of ~/.ssh/config.",
+            hint="Use a DNS name, an address, or a Host in ~/.ssh/config.",
         )
     if where.user is not None and (where.user.startswith("-") or _NOT_IN_A_USER.search(where.user)):
         raise ConfigError(f"{where.user!r} is not a valid user name on {where.host}.")

@@ -12,10 +12,10 @@ from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError, Session
 
 _MOST_SESSIONS = 8
-"""The limit at first: sshd allows ten by default (MaxSessions), and two may still be ending."""
+"""The initial limit: sshd allows ten by default (MaxSessions), and two may still be ending."""
 _LEARNED_FOR_S = 600.0
-"""Seconds to remember a limit. Commands that outlived their channels may have caused the
-refusal."""
+"""Seconds to remember a limit learned from a refusal, because commands that outlived their channels
+may have caused it."""
 _DYING_S = 0.5
 """Seconds to wait for a master to end after it has closed its sockets."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
@@ -46,8 +46,8 @@ class Sessions:
             raise TransportError(
                 f"{link.hop.label} does not allow SSH sessions.",
                 hint=(
-                    "It may be a gateway only. Ask its administrators to allow sessions "
-                    "(MaxSessions) or to name the login host."
+                    "Ask its administrators to allow sessions (MaxSessions), or to name the login "
+                    "host if this host is only a gateway."
                 ),
             )
         session = self._open(link, command, timeout_s)
@@ -124,4 +124,4 @@ class Sessions:
             self._changed.notify_all()  # the freed slot may be the only free one
 
     def _broken(self) -> ConnectionLostError:
-        return ConnectionLostError(f"The connection to {self._name} broke while it was used.")
+        return ConnectionLostError(f"The connection to {self._name} dropped while in use.")

@@ -112,8 +112,8 @@ class SshTransport:
             raise FileAccessError(
                 f"Cannot write the job's files to {folder} on the cluster.",
                 hint=(
-                    "Check the disk space and your quota. The cluster's `job_root` sets "
-                    "the folder for jobs."
+                    "Check the disk space and your quota, or set the cluster's `job_root` to "
+                    "another folder."
                 ),
                 detail=said or None,
             )
@@ -176,7 +176,7 @@ class SshTransport:
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
-                f"{path} has {size(most_bytes)}, but only {size(free_bytes)} are free on this "
+                f"{path} needs {size(most_bytes)}, but only {size(free_bytes)} are free on this "
                 "machine.",
                 hint=f"Make room in {places.spool_dir()}.",
             )
@@ -250,7 +250,7 @@ class SshTransport:
         if not isinstance(master, Master):
             raise ConfigError(
                 "A terminal over SSH needs the `ssh` program, which this machine lacks.",
-                hint="Install OpenSSH's client and log in again: `%slurm logout`, `%slurm login`.",
+                hint="Install OpenSSH's client, then run `%slurm logout` and `%slurm login`.",
             )
         text = script(str(folder), argv, exports(self._shells.environment()))
         self.upload_and_run(folder, {**files, START: text}, ["true"])

@@ -1,7 +1,7 @@
-"""The watchdog of an open connection: checks that it answers, and reconnects.
+"""The watchdog of an open connection. It checks that the connection answers, and reconnects.
 
-Each connection has one thread, which mostly sleeps until the connection ends. `connection.py` acts
-on a loss.
+Each connection has one thread, which mostly sleeps until the connection ends. `connection.py`
+handles a lost connection.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _INTERVAL_S = 15.0
 _PING_S = 3.0
 _STEP_S = 1.0
-"""Seconds between checks whether this machine has slept and whether the connection is silent."""
+"""Seconds between checks of whether this machine has slept and whether the connection is silent."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _SLEPT_S = 2.0
-"""Seconds of clock difference from which the machine counts as having slept."""
+"""Difference of the clocks, in seconds, above which the machine counts as having slept."""
 _PATIENCE_S = 180.0
 """Seconds before giving up a silent connection if a reconnect needs the user. Most networks recover
 sooner, and TCP then continues."""
@@ -47,7 +47,7 @@ class Watchdog:
         return self._silent_since is not None
 
     def start(self) -> None:
-        """Start after a login."""
+        """Start watching after a login."""
         with self._wake:
             self._silent_since = None
             self._skew = _skew_s()
@@ -134,7 +134,7 @@ class Watchdog:
                 return
         self._silent_since = None
         sentence = (
-            f"The connection to {label} was lost."
+            f"The connection to {label} dropped."
             if ended
             else f"The connection to {label} was closed because it no longer answers."
         )
