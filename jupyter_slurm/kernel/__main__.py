@@ -86,7 +86,7 @@ def _notebook_of(kernel: Kernel) -> str | None:
         return None
     try:
         return connect().job(kernel.job_id).notebook
-    except JupyterSlurmError:  # forgotten, or the agent does not start
+    except JupyterSlurmError:  # the job is unknown, or the agent does not start
         return kernel.notebook
 
 

@@ -205,7 +205,7 @@ class Proxy:
             self._record.change(restart=self._up and not ended, released=True)
         else:
             self._record.change(released=True)
-            with suppress(JupyterSlurmError):  # its idle limit ends the job
+            with suppress(JupyterSlurmError):  # the job's idle limit then ends it
                 self._kernel_job.cancel()
                 self._record.forget()
         content = {"status": "ok", "restart": restart}
@@ -229,7 +229,7 @@ class Proxy:
         ):
             time.sleep(0.05)
         if self._record.take_back():
-            with suppress(JupyterSlurmError):  # its idle limit ends the job
+            with suppress(JupyterSlurmError):  # the job's idle limit then ends it
                 self._kernel_job.cancel()
                 self._record.forget()
 

@@ -233,12 +233,12 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
     """Return a kernelspec's words, with hidden values of `--env`; () if the words are invalid."""
     try:
         words = stored(words).words
-    except RequestError:  # the file with its values is gone
+    except RequestError:  # the file with the values of --env is missing
         with suppress(RequestError):
             words, _ = take(_STORED, words, "env-file")
     try:
         rest, env = take(_STORED, words, "env")
-    except RequestError:  # an earlier release's, or edited; a word may be a secret
+    except RequestError:  # from an earlier release, or edited; a word may be a secret
         return ()
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))

@@ -304,7 +304,7 @@ class KernelStream:
         self._wake()
 
     def _wake_thread(self) -> None:
-        with suppress(OSError):  # full, or closed
+        with suppress(OSError):  # the socket is full or closed
             self._wake_out.send(b"x")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 LOOK_S = 0.1
 ANSWER_S = 60.0
-"""Timeout in seconds for an answer of the dashboard, once the engine runs."""
+"""Timeout in seconds for an answer from the dashboard, once the engine runs."""
 QUIET_S = 60.0
 PR_SET_PDEATHSIG = 1
 TITLES = {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
@@ -47,7 +47,7 @@ class NoDashboard(Exception):  # the job continues
 
 
 class StatusFile:
-    """The dashboards of the file `dashboards.N.json`."""
+    """The file `dashboards.N.json`. A call sets the state of one dashboard."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -90,7 +90,7 @@ def serve(name: str, plan: "Dict[str, Any]", folder: str, attempt: str, report: 
 def of_engine(name: str, path: str) -> "Callable[[], socket.socket]":
     """Wait for the engine's dashboard, and return a function that connects to it. Raises
     NoDashboard."""
-    missing = "%s has no dashboard. Install %s into the image." % (
+    missing = "%s's dashboard is missing. Install %s into the image." % (
         TITLES[name],
         BROUGHT_BY[name],
     )
@@ -116,7 +116,7 @@ def of_engine(name: str, path: str) -> "Callable[[], socket.socket]":
 
 
 def needs_of_ray() -> "List[str]":
-    """Return the packages that the dashboard of this Ray needs. A file of Ray lists them."""
+    """Return the packages that Ray's dashboard needs, from the list in Ray's optional_deps.py."""
     spec = importlib.util.find_spec("ray")
     for place in (spec and spec.submodule_search_locations) or []:
         with contextlib.suppress(OSError):
@@ -134,7 +134,7 @@ def connect_to(at: "Union[int, str]") -> socket.socket:
 
 
 def token_of_ray() -> str:
-    """Return the token of Ray's dashboard, from the file that Ray reads as well."""
+    """Return the token of Ray's dashboard from Ray's token file; "" if Ray does not use a token."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
     if os.environ.get("RAY_AUTH_MODE") != "token" or not path:
         return ""

@@ -1,7 +1,7 @@
 """Frames over a stream, and a check that the peer of a Unix socket belongs to this user.
 
 Runs on the cluster, Python 3.6 and later, standard library only. wire/framing.py is the other end.
-A frame is its kind (a letter), the size of its body, and the body.
+A frame consists of its kind (a letter), the size of its body, and the body.
 
 srun sends a step's stream in pieces of 1,000 bytes, and waits for the acknowledgement of each
 piece. That takes 40 ms unless data goes the other way (Slurm does not set TCP_NODELAY; measured

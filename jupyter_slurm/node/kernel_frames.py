@@ -1,4 +1,5 @@
-"""Frames between a kernel's job and its client, and the messages to send again.
+"""Frames between a kernel's job and its client, and a store of messages that may have to be sent
+again.
 
 Runs on the cluster, Python 3.6 and later, standard library only. kernel/frames.py is the other end.
 Messages are numbered in each direction, starting at 1, and stored until the other end acknowledges
@@ -31,7 +32,8 @@ MESSAGE = b"M"
 """A message in either direction: NUMBER, a channel (a letter), then the size and bytes of each
 part."""
 PACKED = b"Z"
-"""A MESSAGE deflated with the earlier ones as dictionary, if both ends support it."""
+"""A MESSAGE compressed with deflate, with the earlier messages as dictionary, if both ends support
+it."""
 GOT = b"K"
 """An acknowledgement in either direction: the NUMBER of the last message that has arrived."""
 ASK = b"Q"
@@ -43,7 +45,8 @@ PART = struct.Struct(">I")
 
 SHELL, CONTROL, STDIN, IOPUB = b"s", b"c", b"i", b"o"
 OURS = b"x"
-"""The channel of our commands to the node and events from it. Each is one part of JSON."""
+"""The channel for our commands to the node and for events from the node. Each is one part of JSON.
+"""
 
 SILENCE_S = 90.0
 """Seconds of silence after which the peer counts as disconnected."""
@@ -53,7 +56,7 @@ MOST_BYTES = 512 << 20
 """Maximum size of the stored messages. Output beyond it is dropped. The client gets the number of
 dropped messages and bytes."""
 MESSAGE_MOST = 256 << 20
-"""Maximum size of a message with its number, packed or not. Both ends have this limit."""
+"""Maximum size of a message, including its number, packed or not. Both ends have this limit."""
 PENDING_MOST = 1 << 20
 """Maximum number of bytes to buffer in one connection."""
 GATHER_S = 0.003

@@ -25,13 +25,13 @@ if TYPE_CHECKING:  # typing is not imported on the node
 
 DELIMITER = b"<IDS|MSG>"
 NOT_THERE_EXIT = 65
-"""Exit code if the image's Python has no ipykernel (EX_DATAERR of sysexits.h)."""
+"""Exit code if the image's Python lacks ipykernel (EX_DATAERR of sysexits.h)."""
 NOT_THERE = "jupyter-slurm: this Python has no ipykernel"
 KILL_S = 3.0
 OUTPUT_S = 1.0
 ASK_S = 1.0
-"""Seconds between requests to a starting kernel. A message published before the subscription is
-lost (PUB and SUB of ZMQ)."""
+"""Seconds between repeated requests to a starting kernel. They are repeated because ZMQ loses
+messages that are published before the subscription."""
 PORTS = {frames.SHELL: 1, frames.IOPUB: 2, frames.STDIN: 3, frames.CONTROL: 4}
 HEARTBEAT = 5
 PRIVATE = "jslurm-kernel-"
@@ -61,7 +61,8 @@ def refused(reply: "List[bytes]") -> "List[bytes]":
 
 class Replies:
     """Replies that are held back until their output has been sent: after a reply, clients wait only
-    a few seconds for output. Output ends with `idle`, or when no more arrives."""
+    a few seconds for output. Output ends with the state `idle`, or when none has arrived for
+    `OUTPUT_S`."""
 
     def __init__(self) -> None:
         self.held: "Any" = collections.OrderedDict()
@@ -117,7 +118,7 @@ class KernelProcess:
         """True if a message has arrived on iopub, which connects later than shell."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
-        # Hide this from the kernel's child processes, which may be other jobs.
+        # Hide JSLURM_ENGINE from the kernel's child processes, which may be other jobs.
         self.engine = os.environ.pop("JSLURM_ENGINE", None)
 
     def start(self) -> None:

@@ -50,7 +50,7 @@ LONGEST_PARENT = 35
 The longest path is that of a kernel: PARENT/jslurm-lab-RANDOM/r/kernel-UUID-ipc-N (jupyter_client).
 """
 ANY_PARENT = 4096
-"""A limit for folders without sockets: PATH_MAX (limits.h)."""
+"""Maximum length of the parent of a folder without sockets: PATH_MAX (limits.h)."""
 EXTENSION = "jupyter-slurm-lab"
 SCRIPT = "lab_page.js"
 TEXTS = "lab_page.json"
@@ -69,7 +69,7 @@ CONFIG = """\
 # Written by jupyter-slurm for one job.
 import os
 import jupyterlab
-# Use a workspace of its own: the notebooks of another JupyterLab must not open here with second
+# Use a separate workspace, so that the notebooks of another JupyterLab do not open here with second
 # kernels.
 c.LabApp.workspaces_dir = {workspaces!r}
 if int(jupyterlab.__version__.split(".")[0]) < 3:
@@ -88,15 +88,15 @@ if identity is server:
     server.password = ""
 else:
     c.PasswordIdentityProvider.hashed_password = ""
-# Any user of the node could read a kernel's output at its port: only requests are signed.
+# Avoid ports: any user of the node could read a kernel's output, because only requests are signed.
 c.KernelManager.transport = "ipc"
 server.sock = {sock!r}
 server.sock_mode = "0600"
 server.base_url = {base_url!r}
 server.open_browser = False
 server.allow_root = True
-# Refuse requests with another Host header (DNS rebinding), as the lab's port does. Each page has
-# its own host name; this file has only its beginning.
+# Refuse requests with an unknown Host header (DNS rebinding), as the lab's port does. Each page has
+# its own host name; this file contains only the common beginning of these names.
 class Names(list):
     def __contains__(self, name):
         of_lab = name.startswith({host!r}) and name.endswith(".localhost")
@@ -109,7 +109,8 @@ server.tornado_settings = {{
 }}
 """
 BELOW_ANOTHER = """\
-# The Jupyter server that forwards requests adds the token. The page would send it to that server.
+# The Jupyter server that forwards requests adds the token. Hide it from the page, which would send
+# it to that server.
 shown["token"] = ""
 """
 
@@ -163,8 +164,8 @@ class Lab:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self, private: str, temporary: str) -> "Ended":
-        """Run the server until it ends. `private` is a folder for sockets with a short path,
-        `temporary` a folder in TMPDIR."""
+        """Run the server until it ends, and return the reason for the end. `private` is a folder
+        for sockets with a short path, `temporary` a folder in TMPDIR."""
         try:
             self.start(private, temporary)
             self.wait_until_ready()

@@ -64,7 +64,7 @@ class Server:
 
 
 class Activity:
-    """The time of the last activity. After half of the idle time without activity, this calls
+    """The time of the last activity. After half of the idle time without activity, this class calls
     `report` with the time of the last activity. When the lab is used again, it calls `report` with
     None. It calls `after_look` after each check."""
 
@@ -95,7 +95,7 @@ class Activity:
         self.used.set()
 
     def is_over(self) -> bool:
-        """Report a change. Return whether the idle time is over."""
+        """Report when the lab becomes idle or active. Return whether the idle time is over."""
         quiet_s = time.time() - self.last_s
         idle = quiet_s >= self.idle_s * REPORT_SHARE
         if idle != self.is_reported:

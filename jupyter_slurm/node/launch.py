@@ -2,12 +2,12 @@
 
     python3 -uBS launch.py JOBDIR ATTEMPT
 
-Runs on the first node, outside any image, Python 3.6 and later, standard library only. It omits
-`site`, which is slow to read from a home on NFS. srun starts launch_node.py on each node, or with
-MPI in each rank. The first task on each node connects to any address of this program. When all have
-connected, world.N.json describes the nodes, and they start the engine's program in the image. The
-connections stay open, so this program notices a lost node.
-Exit code: the code of the first rank that failed; 69 if the nodes could not start.
+Runs on the first node, outside any image, Python 3.6 and later, standard library only. It does not
+import `site`, which is slow to read from a home on NFS. srun starts launch_node.py on each node, or
+with MPI in each rank. The first task on each node connects to one of this program's addresses. When
+all have connected, world.N.json describes the nodes, and they start the engine's program in the
+image. The connections stay open, so this program notices a lost node. Exit code: the code of the
+first rank that failed; 69 if the nodes could not start.
 """
 
 import hmac
@@ -41,10 +41,9 @@ WORD_S = 5.0
 REST_S = {"torchrun": 20.0, "mpi": 3.0}
 """Time for the other ranks to end after one has failed. Calls of MPI ignore signals."""
 END_S, LOST_S = 10.0, 2.0
-"""Time for the step to end: normally, and after the step lost a node, because srun waits for that
-node."""
+"""Times for the step to end: normally, and after the loss of a node, for which srun waits."""
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
-"""Time to wait until files of other nodes appear (nfs(5)): after a success, after a failure of a
+"""Times to wait until files of other nodes appear (nfs(5)): after a success, after a failure of a
 rank that may not have written files, and after a failure with a known reason."""
 
 
@@ -124,8 +123,8 @@ class Launcher:
             self.addresses = launch_network.addresses(self.plan["interface"])
         except OSError:
             raise LaunchError(
-                "%s has no network interface %s, which the cluster's profile names as `interface`."
-                % (self.names[0], self.plan["interface"])
+                "%s lacks the network interface %s, which the cluster's profile names as "
+                "`interface`." % (self.names[0], self.plan["interface"])
             ) from None
         self.start_step()
 
@@ -296,8 +295,8 @@ class Launcher:
     # --- the run ---
 
     def follow(self) -> int:
-        """Wait for the end. Return the exit code of the first failure. If only the first node runs
-        the code, return the code's exit code."""
+        """Wait for the end of the run. Return the exit code of the first failure. If only the first
+        node runs the code, return the code's exit code."""
         code, until_s = 0, None  # type: int, Optional[float]
         of_step: "Optional[int]" = None
         nodes = self.nodes.values()
@@ -469,7 +468,9 @@ def main(argv: "List[str]") -> int:
         launcher.go()
         return launcher.finish(launcher.follow())
     except LaunchError as error:
-        if launcher.step is None or str(error) not in launcher.step.ours:  # else it is printed
+        if (
+            launcher.step is None or str(error) not in launcher.step.ours
+        ):  # otherwise a node has printed it
             runner.complain(str(error))
         launch_result.fail(job_dir, attempt, "LaunchError", str(error), launch_result.UNAVAILABLE)
         return launch_result.UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Dask on one node of a job, in the image. Each node runs a worker, and the first also the
+"""Dask on one node of a job, in the image. Each node runs a worker. The first node also runs the
 scheduler and the user's code.
 
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX

@@ -3,8 +3,8 @@ the first node, also the user's code.
 
 Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node
 writes the engine's address to `engine.N.json`, for the other nodes and the code (runner_engine.py).
-Failures are lines of `launch.N.jsonl`. This program reports the failures of the first node,
-launch.py those of the others.
+Failures are lines of `launch.N.jsonl`. This program reports failures of the first node, and
+launch.py reports failures of the other nodes.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ class EngineError(Exception):
 
 
 class Program:
-    """A program of the engine. It puts its lines and its end into `events`."""
+    """A program of the engine. The class puts the program's lines and end into `events`."""
 
     def __init__(
         self, events: "queue.Queue[Any]", words: "List[str]", env: "Dict[str, str]"
@@ -136,8 +136,8 @@ class Node:
         return hmac.new(key, text.encode("ascii"), hashlib.sha256).hexdigest()
 
     def make_folder(self) -> None:
-        """Make the engine's folder, /tmp/jse-…. Its path is short, because the path of a socket has
-        at most 107 bytes, and is the same on all nodes, as Ray requires. Raises OSError, or
+        """Make the engine's folder, /tmp/jse-…. The path is short, because the path of a socket has
+        at most 107 bytes. It is the same on all nodes, as Ray requires. Raises OSError, or
         EngineError if another user owns the folder."""
         for name in os.listdir("/tmp"):  # folders of killed jobs
             if name.startswith(PREFIX):
@@ -177,7 +177,8 @@ class Node:
         threading.Thread(target=wait, daemon=True).start()
 
     def hand_on(self, number: int, _frame: "Optional[FrameType]") -> None:
-        """Forward a signal to the code. On the other nodes, end when the code has ended."""
+        """On the first node, forward a signal to the code. On the other nodes, end after SIGTERM,
+        once the code has ended or `LEAVE_S` has passed."""
         if self.index == 0:
             if not self.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
                 raise SystemExit(128 + number)
@@ -196,7 +197,7 @@ class Node:
     # --- to the other nodes and to the code ---
 
     def tell(self, told: "Dict[str, Any]") -> None:
-        """Write the engine's address for the other nodes and the code."""
+        """Write a description, such as the engine's address, for the other nodes and the code."""
         runner.put(self._state(), json.dumps(told).encode("ascii"))
 
     def told(self) -> "Dict[str, Any]":
@@ -240,7 +241,8 @@ class Engine:
 
     @classmethod
     def flaw(cls) -> "Optional[str]":
-        """Return a fault of the installed engine, or None, without importing it."""
+        """Return the reason why the installed engine is unusable, or None. Do not import the
+        engine."""
         raise NotImplementedError
 
     def environment(self) -> "Dict[str, str]":
@@ -339,8 +341,8 @@ def next_event(node: Node, timeout_s: float) -> "Any":
 
 
 def complaint(kind: "type[Engine]") -> "Optional[str]":
-    """Return why this Python cannot run the engine, or None. Do not import the engine, because that
-    is slow."""
+    """Return the reason why this Python cannot run the engine, or None. Do not import the engine,
+    because that is slow."""
     python = "Python %d.%d.%d" % sys.version_info[:3]
     flaw = kind.flaw()
     if importlib.util.find_spec(kind.module) is None:

@@ -32,7 +32,8 @@ MOST_TRIES = 200
 
 def addresses(wanted: "Optional[str]") -> "List[str]":
     """Return this machine's IPv4 addresses, or the address of the interface `wanted`. Loopback is
-    last; it serves jobs whose nodes are one machine. Raise OSError if the interface does not exist.
+    last, because it works only if all nodes are one machine. Raise OSError if the interface does
+    not exist.
     """
     if wanted:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

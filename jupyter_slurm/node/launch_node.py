@@ -30,15 +30,15 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple
 
 REACH_S = 15.0
-"""Timeout for connecting to the launcher, which listens already."""
+"""Timeout for connecting to the launcher, which is already listening."""
 TRY_S = 3.0
 SEEN_S = 60.0
 """Time to wait until a file of another node appears (NFS)."""
 MEASURE_AFTER_S = 1.0
 """Delay before usage.py starts, because the program needs the CPUs first."""
 ALONE_S = 10.0
-"""Seconds without a sign of the first node, after its connection closed, until it counts as lost.
-Slurm ends all nodes of a job at about the same time."""
+"""Seconds after which the first node counts as lost, if its connection has closed and its files do
+not grow. Slurm ends all nodes of a job at about the same time."""
 OF_THE_FIRST = "log.%s launch.%s.jsonl output.%s.jsonl usage.%s.jsonl exit.%s.json"
 """Files that only the first node writes."""
 GRACE_S = 5.0
@@ -47,7 +47,7 @@ TAIL_BYTES, LOG_BYTES = 2000, 1 << 16
 FAILED = 70
 """Exit code EX_SOFTWARE of sysexits.h."""
 FIREWALL = (
-    "Is there a firewall between the nodes? If they share another network, set `interface` in the "
+    "Check for a firewall between the nodes. If they share another network, set `interface` in the "
     "cluster's profile to its interface."
 )
 
@@ -82,7 +82,7 @@ class Program:
         return ["/bin/bash", os.path.join(self.job_dir, "engine")] + words
 
     def wait_for_world(self) -> None:
-        """Wait for the description of the nodes."""
+        """Wait for the description of the nodes in world.N.json."""
         path = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
         until_s = time.monotonic() + SEEN_S
         while not os.path.exists(path) and time.monotonic() < until_s:
@@ -90,7 +90,7 @@ class Program:
             time.sleep(0.05)
 
     def become(self) -> None:
-        """Replace this process by the runner of an MPI rank."""
+        """Replace this process with the runner of an MPI rank."""
         self.wait_for_world()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
@@ -102,7 +102,7 @@ class Program:
         self.wait_for_world()
         env = dict(os.environ)
         if self.plan["engine"] != "mpi":
-            # This is part of the names of the node's files and containers.
+            # JSLURM_NODE is part of the names of the node's files and containers.
             env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
         self.process = subprocess.Popen(
             self.words(),
@@ -127,7 +127,8 @@ class Program:
         self.signal(number)
 
     def signal(self, number: int) -> None:
-        """Forward a signal, also to the program in a container that has not started yet."""
+        """Forward a signal. If the program in the container has not started yet, forward the signal
+        later."""
         if self.process is None or self.process.poll() is not None:
             return
         pid = self._pid_inside()
@@ -181,7 +182,7 @@ class Program:
         launch_processes.end_below(GRACE_S)
 
     def is_alone(self) -> bool:
-        """Return whether the first node is lost, after its connection has closed."""
+        """After the first node's connection has closed, return whether that node is lost."""
         known, until_s = self._signs(), time.monotonic() + ALONE_S
         while self.index and not self.is_ending and not self._is_reported():
             if "exit.%s.json" % self.attempt in known or self._is_given_up():
@@ -195,7 +196,8 @@ class Program:
         return bool(self.index) and not self.is_ending
 
     def _is_reported(self) -> bool:
-        """Return whether another node reports the loss of the first one, and thus writes files."""
+        """Return whether another node is reporting the loss of the first node. That node then
+        writes the first node's files."""
         return "lost" in os.listdir(os.path.join(self.job_dir, "claim.%s" % self.attempt))
 
     def _signs(self) -> "Dict[str, int]":
@@ -209,7 +211,7 @@ class Program:
         return found
 
     def _is_given_up(self) -> bool:
-        """Return whether the launcher has reported the loss of this node, and so still runs."""
+        """Return whether the launcher reported the loss of this node, and so is still running."""
         name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
         with open(os.path.join(self.job_dir, "log.%s" % self.attempt), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))

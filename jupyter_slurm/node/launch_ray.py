@@ -3,8 +3,8 @@
     python3 -uB launch_ray.py JOBDIR ATTEMPT INDEX
 
 Python 3.6 and later, standard library and Ray only. It runs `ray start` as Ray's manual for Slurm
-describes. Other users can connect to Ray's ports, so Ray requires a token (since 2.52) that only
-this job has. Each Ray on the node has separate files and ports.
+describes. Other users can connect to Ray's ports, so Ray requires a token that only this job has
+(since Ray 2.52). Each Ray on the node has separate files and ports.
 """
 
 import importlib.util
@@ -30,8 +30,8 @@ LATE = "timed out during startup"
 """Ray's message if it has not started after 30 s. No option changes that time (Ray's
 _private/node.py)."""
 MISSED, MISSED_CHECKS = "RAY_health_check_failure_threshold", "3"
-"""Number of unanswered checks after which a node is lost. Each check takes 13 s; Ray's default is
-5."""
+"""Number of unanswered checks after which a node is lost. Each check takes 13 s; Ray's default is 5
+checks."""
 NOWHERE = "-1"
 """A port on which Ray fails to listen. Ray then continues."""
 SHARE = 0.3
@@ -58,7 +58,7 @@ class Ray(launch_engine.Engine):
         for place in list(spec.submodule_search_locations or []) if spec else []:
             found = version_in(os.path.join(place, "_version.py"))
             if found is not None and found < OLDEST:
-                return "Ray %d.%d, which has no tokens" % found
+                return "Ray %d.%d, which does not support tokens" % found
         return None
 
     def environment(self) -> "Dict[str, str]":
@@ -146,7 +146,8 @@ class Ray(launch_engine.Engine):
 
 
 def version_in(path: str) -> "Optional[tuple[int, int]]":
-    """Return the version in Ray's file, since importing Ray would take seconds."""
+    """Return the version in Ray's file `path`, since importing Ray would take seconds; None if
+    unknown."""
     try:
         with open(path, encoding="utf-8") as file:
             found = re.search(r"^version = [\"']([0-9]+)\.([0-9]+)", file.read(), re.M)

@@ -1,4 +1,4 @@
-"""The result of a job, merged from those of its ranks.
+"""The result of a job, merged from the results of its ranks.
 
 Runs on the first node, or on another node if the first is lost; Python 3.6 and later, standard
 library only. The job's key signs each `result.N.R.json` and the merged result. This module treats
@@ -153,8 +153,8 @@ def lose(
     sentence: str,
     code: int,
 ) -> "Dict[str, Any]":
-    """Write and return the result of a job that lost a node. `sentence` names the node. An error of
-    a rank follows it; ranks ended by signals are ignored."""
+    """Write and return the result of a job that lost a node. `sentence` names the node. In the
+    traceback, an error of a rank follows `sentence`. Ranks that a signal ended do not count."""
     raised = [rank for rank in sorted(found) if found[rank]["status"] == "error"]
     behind = first_failure(ranks, found, raised)["traceback"] if raised else []
     return fail(job_dir, attempt, "RankLost", sentence, code or 1, ranks, behind)

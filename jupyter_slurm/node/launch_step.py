@@ -46,8 +46,8 @@ ASKED_BY_THE_JOB = (
 """SLURM_… variables that srun would read as options. Requests for each task would divide the step;
 a step without requests gets all of the job's resources."""
 OF_THE_CODE = ("SLURM_CPUS_PER_TASK",)
-"""Variables of ASKED_BY_THE_JOB that the user's code gets in any other job, and that srun does not
-set again."""
+"""Variables of ASKED_BY_THE_JOB that the user's code gets in other jobs. srun does not set them
+again."""
 
 
 class Step:
@@ -107,8 +107,8 @@ class Step:
         sys.stderr.flush()
 
     def said(self) -> "List[str]":
-        """Return a message with the first error about a container. Without one, return srun's last
-        error that is not about a failed task; [] if neither exists."""
+        """Return a list with one message: the first error about a container, or else srun's last
+        error that is not about a failed task. Return [] if neither exists."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]
@@ -156,9 +156,9 @@ def gpus() -> int:
 
 
 def gpus_of_node() -> "List[str]":
-    """Return the option that gives a step the GPUs that the job did not request: it has them by
-    `--exclusive`, or in a partition of whole nodes. Without the option a step gets only the
-    requested GPUs (seen with 22.05)."""
+    """Return the option that gives a step all GPUs of the job on a node, also those that come with
+    `--exclusive` or a partition of whole nodes. Without the option, a step gets only the requested
+    GPUs (seen with Slurm 22.05)."""
     count = os.environ.get("SLURM_GPUS_ON_NODE", "")
     return ["--gres=gpu:%s" % count] if count.isdigit() and int(count) else []
 

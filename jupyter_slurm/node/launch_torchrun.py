@@ -80,7 +80,7 @@ def main(argv: "List[str]") -> int:
     for name, address in launch_network.interfaces():
         if address == node["address"]:  # else Gloo looks up the node's name
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
-    # Use one thread for each CPU of a process. By default torchrun warns and uses one.
+    # Use one thread for each CPU of a process. By default, torchrun warns and uses one thread.
     threads = max(1, node["cpus"] // world["processes"][index])
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")

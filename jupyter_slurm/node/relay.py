@@ -1,4 +1,5 @@
-"""The remote end of the relay, which connects from inside a job, over one stream.
+"""The remote end of the relay. It opens connections from inside a job and forwards them over one
+stream.
 
 Runs on the node, Python 3.6 and later, standard library only. The local end (transport/relay.py)
 sends this program over standard input, without a file. It connects only to targets that the local
@@ -36,7 +37,7 @@ REFUSED = b"R"
 """A failure to connect, with the reason in UTF-8."""
 DATA = b"D"
 CREDIT = b"C"
-"""A permission to send a NUMBER of further bytes."""
+"""Permission to send NUMBER more bytes."""
 EOF = b"E"
 """The end of this direction."""
 ABORT = b"X"
@@ -69,8 +70,8 @@ class Stream:
 
 
 class Relay:
-    """All connections, in one thread. Connecting has its own threads, because it may ask a name
-    server."""
+    """All connections, in one thread. Separate threads open connections, because that may wait for
+    a name server."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.line = framing.Line(source, sink)
@@ -154,7 +155,7 @@ class Relay:
             if isinstance(answer, str):
                 self.streams.pop(number, None)
                 self.send(REFUSED, number, answer.encode("utf-8", "replace"))
-            elif number not in self.streams:  # aborted meanwhile
+            elif number not in self.streams:  # the local end aborted it
                 answer.close()
             else:
                 stream = self.streams[number] = Stream(number, answer)

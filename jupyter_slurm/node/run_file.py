@@ -1,8 +1,8 @@
-"""A Python file or a notebook, run inside the one cell of a job.
+"""A runner for a Python file or a notebook inside the only cell of a job.
 
 Runs on the cluster, Python 3.6 and later, standard library only, as part of the cell's code. It
-displays a marker before each cell of a notebook. By these markers `notebooks.py` assigns outputs to
-cells.
+displays a marker before each cell of a notebook. `notebooks.py` uses these markers to assign
+outputs to cells.
 """
 
 import ast
@@ -23,7 +23,7 @@ MIME = "application/vnd.jupyter-slurm.notebook+json"
 CELL_NAME = "<notebook cell %d>"
 CO_COROUTINE = 0x80  # inspect.CO_COROUTINE; inspect itself takes milliseconds to import
 CALL = "run()"
-"""The last line of the job's own cell, and the only one that tracebacks show."""
+"""The last line of the job's own cell, and the only line of it that tracebacks show."""
 
 
 def file_runner(

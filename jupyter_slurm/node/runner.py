@@ -1,4 +1,5 @@
-"""The supervisor of a cell, which runs it in its own process and records its output and result.
+"""The supervisor of a cell. It runs the cell in a separate process and records the output and the
+result.
 
     python3 -u runner.py JOBDIR ATTEMPT [torchrun|mpi|task I]
 
@@ -8,9 +9,9 @@ user's code, so it survives whatever the cell does. It reads the cell's stdout, 
 `result.N.json` when the cell's process has ended. Exit code: 0 (the cell succeeded), 1 (it failed),
 74 (the disk is full), 128 + n (signal n ended it), or the argument of sys.exit.
 
-`torchrun` or `mpi` makes it one rank of many (launch.py): rank R > 0 writes `output.N.R.jsonl`, and
-each rank `result.N.R.json`. `task I` makes it one task of a sweep, with its own files
-in `tasks/I`.
+With `torchrun` or `mpi`, the cell is one rank of many (launch.py). Rank R > 0 writes
+`output.N.R.jsonl`, and each rank writes `result.N.R.json`. With `task I`, the cell is one task of a
+sweep, and its files are in `tasks/I`.
 """
 
 import codecs
@@ -38,7 +39,8 @@ EVENT_READ_BYTES = 1 << 20
 QUIET_MS = 5
 """Milliseconds to wait for the rest of a line."""
 DRAIN_S = 0.5
-"""Seconds to keep reading after the cell's end, if a process that the cell started still writes."""
+"""Seconds to keep reading after the cell's end, if a process that the cell started is still
+writing."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
 SPARE_BYTES = 16384
@@ -228,8 +230,8 @@ class Supervisor:
             complain("the cell's last record is incomplete")
 
     def result(self) -> "Dict[str, Any]":
-        """Return the result of a cell that has ended. An outcome that its process announced takes
-        precedence."""
+        """Return the result of a cell that has ended. If the process was killed, an outcome that it
+        had announced takes precedence."""
         result = outcome(self.end, self.status)
         if result["status"] == "killed":
             self.pending.pop("type", None)
@@ -377,7 +379,7 @@ def job_signer(job_dir: str) -> Signer:
 
 def find_sha256() -> "Any":
     """Return Python's own SHA-256, because `hashlib` and `hmac` load OpenSSL, which takes 5 ms."""
-    for module in ("_sha2", "_sha256"):  # Python 3.12; before it
+    for module in ("_sha2", "_sha256"):  # since Python 3.12; in earlier releases
         with contextlib.suppress(ImportError, AttributeError):
             return __import__(module).sha256
     import hashlib  # a Python that was built without

@@ -1,8 +1,8 @@
 """The process of a cell. The supervisor (`runner.py`) forks it.
 
 Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell does not need
-IPython, which takes 0.3 s to import. `runner_ipython.py` loads it if the cell uses its syntax, if
-code imports it, and to format a traceback.
+IPython, which takes 0.3 s to import. This module imports IPython if the cell uses IPython's syntax
+or mentions IPython, and to format a traceback. `runner_ipython.py` then sets up a shell.
 """
 
 import _ast
@@ -30,7 +30,7 @@ CO_COROUTINE = 0x80
 OURS = tuple(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("runner", "session")
 )
-"""The beginnings of the names of our own files in tracebacks."""
+"""The beginnings of the paths of our own files in tracebacks."""
 RUN_FILE = "jupyter-slurm run_file.py"
 """The file name that `headless.py` gives to `run_file.py`."""
 FUTURE_FLAGS = 0x1FF0000
@@ -96,7 +96,7 @@ class Cell:
         self.task: "Optional[str]" = None
         """The index of a sweep's task; None for other cells."""
         self.key = b""
-        """The key of a session's cell; b"" if it is in the job's folder."""
+        """The key of a session's cell; b"" if the key is in the job's folder."""
         self.check_world: "Optional[Callable[[], None]]" = None
         """The function that checks once whether the ranks have found each other."""
         self.run_async: "Optional[Callable[[Any], Any]]" = None
@@ -334,8 +334,8 @@ def run_cell(
             if cell.check_world is not None:
                 check, cell.check_world = cell.check_world, None
                 check()
-            # Connect a session with its first cell only. Hide this from child processes, which may
-            # be other jobs.
+            # Connect a session to the engine only in its first cell. Hide JSLURM_ENGINE from child
+            # processes, which may be other jobs.
             engine = os.environ.pop("JSLURM_ENGINE", None)
             if engine is not None:
                 import runner_engine  # few jobs have one

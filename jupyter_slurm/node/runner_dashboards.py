@@ -29,7 +29,7 @@ def start(
         names = json.load(file)["names"]
     if "tensorboard" in names and importlib.util.find_spec("tensorboard") is None:
         python = "Python %d.%d.%d" % sys.version_info[:3]
-        tell("jupyter-slurm: %s has no TensorBoard, so the job has none.\n" % python)
+        tell("jupyter-slurm: %s lacks TensorBoard, so its dashboard does not start.\n" % python)
     program = os.path.join(job_dir, "dashboards.py")
     process = subprocess.Popen(
         [sys.executable, "-uB", program, job_dir, attempt, str(os.getpid())],

@@ -1,9 +1,9 @@
-"""Variables in a file as data, without a pickle; also used on the local machine.
+"""A file with variables as data, without a pickle. The local machine uses this module, too.
 
 Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow for their own values.
 The file is an uncompressed zip. `values.json` contains each variable by name. null, booleans,
-numbers (including NaN and Infinity), strings and lists represent themselves. An object has one key,
-its type:
+numbers (including NaN and Infinity), strings and lists represent themselves. A JSON object
+represents any other value. Its only key is the value's type:
 
     {"dict": [[KEY, VALUE], …]}   {"tuple": [VALUE, …]}, and "set" and "frozenset"
     {"bytes": BASE64}, "bytearray"   {"complex": [REAL, IMAGINARY]}   {"scalar": [DTYPE, BASE64]}

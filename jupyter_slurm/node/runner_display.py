@@ -1,7 +1,7 @@
 """A cell's displays: records on the event pipe, MIME bundles of values, and `display()`.
 
 Runs on the cluster, Python 3.6 and later, standard library only. IPython formats values once it is
-imported (`Publisher.shell`). Before that, `_repr_*_` methods and `pprint` do.
+imported (`Publisher.shell`). Before that, this module uses `_repr_*_` methods and `pprint`.
 """
 
 import binascii
@@ -171,7 +171,8 @@ def _bundle(value: "Any") -> "Bundle":
 
 
 def _call(method: "Any") -> "Any":
-    """Call a representation method. Print its error to stderr, and return None."""
+    """Return the result of a representation method. After an error, print it to stderr and return
+    None."""
     if not method:
         return None
     try:

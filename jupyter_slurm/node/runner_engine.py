@@ -32,7 +32,8 @@ class EngineError(Exception):
 
 
 class State:
-    """The state of the engine: its address in `engine.N.json`, its failures in `launch.N.jsonl`."""
+    """The state of the engine, with its address from `engine.N.json` and its failures from
+    `launch.N.jsonl`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -149,7 +150,7 @@ def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
     told = state.wait()
     os.environ["RAY_ADDRESS"] = told["address"]
     init = ray.init
-    # Set the address, because Ray could guess one of another network.
+    # Set the address, because Ray could guess an address in another network.
     known = {"_node_ip_address": told["address"].rpartition(":")[0].strip("[]")}
     known["logging_level"] = logging.WARNING
     with warnings.catch_warnings():

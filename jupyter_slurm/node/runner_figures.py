@@ -28,7 +28,7 @@ def show(*_args: "Any", **_options: "Any") -> None:
 
 
 def png(figure: "Any") -> bytes:
-    """Return the figure as in a notebook: cropped, in its own colors."""
+    """Return the figure as a PNG image, cropped and in its own colors as in a notebook."""
     if figure.canvas is None or not hasattr(figure.canvas, "print_png"):
         FigureCanvas(figure)
     stream = io.BytesIO()

@@ -84,7 +84,7 @@ class Shell(InteractiveShell):
             self.publisher.error(etype.__name__, str(evalue), stb)
 
     def show_usage_error(self, exc: "Any") -> None:
-        """Show an unknown or misused magic in one sentence."""
+        """Show the error of an unknown or misused magic in one sentence."""
         self._showtraceback(type(exc), exc, ["UsageError: %s" % exc])
 
     def render(self, etype: "Any", evalue: "Any", trace: "Any") -> "List[str]":

@@ -62,7 +62,7 @@ class Interrupts:
         self.shields += 1
 
     def release(self) -> None:
-        """Stop delaying signals. Raise KeyboardInterrupt if one has arrived since `hold`."""
+        """Stop delaying signals. Raise KeyboardInterrupt if a signal has arrived since `hold`."""
         if self.shields:
             self.__exit__()
 

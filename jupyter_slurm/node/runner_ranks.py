@@ -72,7 +72,7 @@ def watch_mpi(world: "Dict[str, Any]", publisher: "runner_display.Publisher") ->
     others %= ", ".join(world["mpi_types"])
 
     def begin() -> None:
-        told = "MPI did not start: its ranks did not find each other by --mpi=%s. %s"
+        told = "MPI did not start: its ranks did not find each other with --mpi=%s. %s"
         told = told % (os.environ.get("SLURM_MPI_TYPE", "none"), others)
         publisher.send({"type": "pending", "ename": "WrongWorld", "evalue": told})
         # MPI starts with the GIL held, so no thread or Python handler could end the wait.

@@ -1,4 +1,4 @@
-"""Variables in a file, each pickled on its own; also used on the local machine.
+"""A file with variables, each pickled separately. The local machine uses this module, too.
 
 Python 3.6 and later, standard library and cloudpickle only. The file has the pickle of each
 variable, followed by its large buffers at multiples of 64 bytes. The last line is the index in
@@ -7,9 +7,9 @@ JSON:
     {"python": "3.11.2", "protocol": 5, "versions": {"numpy": "2.1.0"},
      "variables": {"x": {"pickle": [0, 150], "buffers": [[192, 80000000]], "code": false}}}
 
-A place is [offset, bytes]. `code` is true if the pickle has functions or classes by value, which
-only the same Python (3.11) can read. Arrays are written from their memory, and read as views of a
-private mapping of the file.
+`pickle` is the place [offset, bytes] of a pickle, and `buffers` contains the places of its buffers.
+`code` is true if the pickle has functions or classes by value, which only the same Python (3.11)
+can read. Arrays are written from their memory, and read as views of a private mapping of the file.
 """
 
 import collections
@@ -95,7 +95,7 @@ def _dump(value: "Any", file: File, by_value: "_ByValue") -> "Dict[str, Any]":
     start = file.size_bytes
     seen_before = len(by_value.seen)
     buffers = None
-    if PROTOCOL >= 5 and "cloudpickle" not in sys.modules:  # whose import takes 50 ms
+    if PROTOCOL >= 5 and "cloudpickle" not in sys.modules:  # its import takes 50 ms
         try:
             buffers = _pickle(_Portable, value, file)
         except Exception:
@@ -163,7 +163,8 @@ class _ByValue:
 
 
 def find_cloudpickle() -> "Optional[Any]":
-    """Return the imported cloudpickle, or the one sent with the job, or the image's, or None."""
+    """Return cloudpickle: the imported module, the copy sent with the job, or the image's copy.
+    Return None if it is missing."""
     if "cloudpickle" not in sys.modules:
         archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle.zip")
         sent = sys.version_info >= (3, 8) and os.path.exists(archive)
@@ -289,8 +290,8 @@ class _Unpickler(pickle.Unpickler):
         self.modules.add(module.partition(".")[0])
         if module == "__main__":
             raise Unreadable(
-                "it was defined in the cell, whose Python has no cloudpickle. Use Python 3.8 or "
-                "later there"
+                "it was defined in the cell, whose Python lacks cloudpickle. Use Python 3.8 or "
+                "later in the job"
             )
         if module.startswith("cloudpickle"):
             find_cloudpickle()
@@ -308,7 +309,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _explain(error: Exception, theirs: "Dict[str, str]", modules: "Iterable[str]") -> str:
-    """Return why a variable cannot be read: a missing module, or different versions."""
+    """Return the reason why a variable cannot be read, such as a missing module or different
+    versions."""
     if isinstance(error, Unreadable):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:

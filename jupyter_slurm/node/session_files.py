@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 
 class Requests:
-    """The lines of a growing file. On NFS only opening the file again shows what another machine
-    has written (nfs(5), close-to-open)."""
+    """The lines of a growing file. On NFS, a reader must open the file again to see lines from
+    another machine (nfs(5), close-to-open)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -37,7 +37,8 @@ class Requests:
 
 
 class Poke:
-    """A FIFO in the job's folder, by which a process on this machine wakes the session at once."""
+    """A FIFO in the job's folder. A process on this machine writes to it to wake the session at
+    once."""
 
     def __init__(self, path: str) -> None:
         self.descriptor: "Optional[int]" = None
@@ -73,8 +74,8 @@ class Cell:
         self.signer = signer.of_cell(os.path.basename(folder))
         of_rank = runner.of_rank("0", rank or None)
         self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
-        """The cell's records. The first record creates the file, because that takes longer than
-        many cells do."""
+        """The cell's records. The file is created only with the first record, because creating a
+        file takes longer than many cells."""
         self.started_s = time.time()
         self.cancelled = False
         self.result: "Optional[Dict[str, Any]]" = None

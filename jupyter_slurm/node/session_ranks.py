@@ -3,9 +3,9 @@
     python3 -u session_ranks.py JOBDIR ATTEMPT torchrun|mpi
 
 Runs on the cluster, in each rank, Python 3.6 and later, standard library only. Rank 0 reads the
-requests like any session (session.py), and writes them for the other ranks to `cells/orders.N`,
-with `end` as the last one. Rank R writes `output.0.R.jsonl` (rank 0: `output.0.jsonl`) and
-`result.0.R.json`.
+requests like any session (session.py), and writes them as orders for the other ranks to
+`cells/orders.N`. The last order is `end`. Rank R writes `output.0.R.jsonl` (rank 0:
+`output.0.jsonl`) and `result.0.R.json`.
 
 If a cell fails in one rank, rank 0 interrupts the others, which would wait for it. If that does not
 help, or the process of a rank dies, the session ends.

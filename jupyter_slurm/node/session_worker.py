@@ -1,4 +1,4 @@
-"""The process of a session that runs its cells one by one, and keeps their variables.
+"""A session's process, which runs the cells one by one and keeps their variables.
 
 Runs on the cluster, Python 3.6 and later, standard library only. `session.py` forks it and writes
 each cell's ID and key to a pipe. `runner_cell.py` runs the cell.

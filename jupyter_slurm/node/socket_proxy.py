@@ -113,7 +113,7 @@ class SocketProxy:
         self.settle(end)
 
     def read(self, end: End) -> None:
-        """Read from one end, when the other end has written all its bytes."""
+        """Read from one end. Call this only when the other end has written all its bytes."""
         for _ in range(MOST_CHUNKS):
             size = end.sock.recv_into(self.buffer)
             if end.is_client and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):

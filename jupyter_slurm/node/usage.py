@@ -24,8 +24,8 @@ EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
 """Ages of the job in seconds, each with the seconds between samples up to that age."""
 LATER_S = 60.0
 LATER_PART = 1 / 300.0
-"""The fraction of the job's age between later samples, at least LATER_S. A month makes 2,000
-lines."""
+"""Time between later samples as a fraction of the job's age, at least LATER_S. A month of samples
+makes 2,000 lines."""
 GPUS_WAIT_S = 10.0
 GPUS_TRIES = 3
 
@@ -69,7 +69,8 @@ def pause_s(age_s: float) -> float:
 
 
 def ended_within(rest_s: float) -> bool:
-    """Return whether the job's process ends within `rest_s`. Standard input ends with it."""
+    """Return whether the job's process ends within `rest_s`. Standard input ends with that
+    process."""
     ready, _, _ = select.select([0], [], [], rest_s)
     return bool(ready)
 
@@ -236,8 +237,8 @@ class Cgroup:
     """The job's cgroup on this machine, if Slurm has made one."""
 
     def __init__(self, folders: "Dict[str, str]") -> None:
-        """`folders` contains the folder of each controller; "" stands for version 2, which has all
-        controllers."""
+        """Use the folder of each controller in `folders`. The key "" stands for cgroup version 2,
+        which has all controllers."""
         self._folders = folders
 
     @classmethod
@@ -294,8 +295,8 @@ class Cgroup:
 
 
 class Gpus:
-    """The job's GPUs, as nvidia-smi reports them. After GPUS_TRIES failures this class does not
-    call nvidia-smi again."""
+    """The job's GPUs, as nvidia-smi reports them. If nvidia-smi is missing or has failed GPUS_TRIES
+    times, this class does not call it again."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices

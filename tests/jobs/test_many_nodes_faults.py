@@ -29,7 +29,7 @@ TOLD_S = 90.0
 ENDED_S = 60.0
 """Seconds for which slurmstepd tries to report the end of a step on a disconnected node."""
 FIREWALL = (
-    "Is there a firewall between the nodes? If they share another network, set `interface` in the "
+    "Check for a firewall between the nodes. If they share another network, set `interface` in the "
     "cluster's profile to its interface."
 )
 

@@ -299,7 +299,7 @@ class _Login:
         self._by_person = True
         text = f"Passphrase of the key {path}:"
         answer = self._ask(Prompt(QuestionKind.PASSPHRASE, self._hop.label, text))
-        return paramiko.PKey.from_path(path, password=answer.encode())  # type: ignore[arg-type] # as it is used there
+        return paramiko.PKey.from_path(path, password=answer.encode())  # type: ignore[arg-type] # paramiko needs bytes
 
     def _answers(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
         said = "\n".join(part for part in (shown(title), shown(instructions)) if part)

@@ -255,7 +255,7 @@ class Master:
         poll = select.poll()
         try:
             poll.register(watch, select.POLLIN)
-        except (OSError, ValueError):  # it was closed meanwhile
+        except (OSError, ValueError):  # another thread closed it
             return True
         return bool(poll.poll(max(0, round(1000 * timeout_s))))
 

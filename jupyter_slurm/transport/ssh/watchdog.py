@@ -123,7 +123,7 @@ class Watchdog:
         """Give up these links or wait for them, because link `dead` does not answer or has
         ended."""
         if self._connection.links[: dead + 1] != links[: dead + 1]:
-            return  # closed meanwhile, perhaps reopened
+            return  # closed since then, perhaps reopened
         label = links[dead].hop.label
         ended = not links[dead].alive
         now = time.monotonic()

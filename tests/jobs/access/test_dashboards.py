@@ -104,7 +104,7 @@ def test_missing_tensorboard_is_reported_and_the_cell_runs(site: Site, tmp_path:
     assert site.wait(job.id).state is JobState.COMPLETED
     chunk = site.service.logs(job.id)
     said = "".join(one.text for one in chunk.outputs if isinstance(one, Stream))
-    assert "has no TensorBoard, so the job has none." in said
+    assert "lacks TensorBoard, so its dashboard does not start." in said
 
 
 def test_dask_dashboard_is_at_a_private_socket(site: Site, tmp_path: Path) -> None:
