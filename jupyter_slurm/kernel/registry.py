@@ -47,7 +47,7 @@ class Kernel(msgspec.Struct, kw_only=True):
     """True if the user has ended the kernel or wants a new one. If its job has ended, the kernel
     may then submit another job."""
     left: bool = False
-    """True if a client ended the kernel's process and may now start the next one
+    """True if a client ended the kernel's process and may now start another process
     (`KernelRecord.leave`)."""
     info: dict[str, Any] | None = None
     """The remote kernel's kernel_info."""

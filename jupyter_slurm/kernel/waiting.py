@@ -1,8 +1,8 @@
 """Requests that wait for the kernel, and the notice of a lost connection.
 
 Requests that do not need the kernel are answered at once; the others wait. The first waiting cell
-shows the state of the job in a display. The display is updated, and removed when the cell starts to
-run.
+shows the state of the job in a display. `Waiting` updates the display, and removes it when the cell
+starts to run.
 """
 
 from __future__ import annotations

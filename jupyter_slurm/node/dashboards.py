@@ -70,7 +70,7 @@ def serve(name: str, plan: "Dict[str, Any]", folder: str, attempt: str, report: 
         else:
             connect = of_engine(name, os.path.join(folder, "engine.%s.json" % attempt))
             token = token_of_ray() if name == "ray" else ""
-        # The agent uses the same name.
+        # The agent uses the same name for this socket.
         proxy = socket_proxy.SocketProxy("jslurm-%s-%s" % (plan["id"], name), connect, lambda: None)
     except NoDashboard as why:
         report(name, problem=str(why))

@@ -39,7 +39,7 @@ HELLO_S = 5.0
 WORD_S = 5.0
 """Time to wait for srun's reason after the first sign that the step cannot start."""
 REST_S = {"torchrun": 20.0, "mpi": 3.0}
-"""Time for the other ranks to end after one has failed. Calls of MPI ignore signals."""
+"""Time for the other ranks to end after a rank has failed. Calls of MPI ignore signals."""
 END_S, LOST_S = 10.0, 2.0
 """Times for the step to end: normally, and after the loss of a node, for which srun waits."""
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
@@ -400,7 +400,7 @@ class Launcher:
         return code or 1
 
     def _of_ranks(self, code: int) -> int:
-        """Write the job's result, merged from those of the ranks. Return the exit code."""
+        """Write the job's result, merged from the results of the ranks. Return the exit code."""
         assert self.step is not None
         where = self._where(code) if code else None
         nodes = self.nodes.values()

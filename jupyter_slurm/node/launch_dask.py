@@ -4,11 +4,12 @@ scheduler and the user's code.
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
     python3 -uB launch_dask.py scheduler|worker FILE OPTIONS
 
-Python 3.6 and later, standard library, dask and distributed only. The second line runs a scheduler
-or a worker. Dask's own commands would end at Slurm's SIGTERM, when the user's code may still need
-the workers. OPTIONS are the arguments of Dask's class, as JSON. The scheduler writes its address to
-FILE, and the worker on the same node waits for that file. TLS authenticates all connections: the
-job's processes have the certificate `tls.pem`, created for this job, and accept no other.
+Python 3.6 and later, standard library, dask and distributed only. The second command line runs a
+scheduler or a worker. Dask's own commands would end at Slurm's SIGTERM, when the user's code may
+still need the workers. OPTIONS are the arguments of Dask's class, as JSON. The scheduler writes its
+address to FILE, and the worker on the same node waits for that file. TLS authenticates all
+connections: the job's processes have the certificate `tls.pem`, created for this job, and accept no
+other.
 """
 
 import asyncio

@@ -120,7 +120,7 @@ class Node:
         self.cpus, self.gpus = int(own["cpus"]), int(own["gpus"])
         mib = own["memory_mib"]
         self.memory_bytes = None if mib is None else int(mib) << 20
-        """The job's memory on this node; None if it has no limit."""
+        """The job's memory on this node; None without a limit."""
         self.events: "queue.Queue[Any]" = queue.Queue()
         self.code: "Optional[subprocess.Popen[bytes]]" = None
         self.folder = ""
@@ -188,7 +188,7 @@ class Node:
                 raise SystemExit(0)
 
     def signal_code(self, number: int) -> bool:
-        """Send the code a signal. Return False if it does not run."""
+        """Send the code a signal. Return False if the code is not running."""
         if self.code is None or self.code.poll() is not None:
             return False
         self.code.send_signal(number)
@@ -210,7 +210,7 @@ class Node:
             return {}
 
     def is_over(self) -> bool:
-        """Return whether the code has ended or its time is up."""
+        """Return whether the code has ended or `until_s` has passed."""
         is_late = self.until_s is not None and time.monotonic() > self.until_s
         return is_late or "over" in self.told()
 

@@ -287,8 +287,8 @@ def main(argv: "List[str]") -> int:
 
 
 def end_with(file: "Any", program: Program) -> None:
-    """End the program and this process when the launcher ends or its node is lost. Return once the
-    launcher has confirmed the end of the program."""
+    """End the program and this process when the launcher ends or the launcher's node is lost.
+    Return once the launcher has confirmed the end of the program."""
     told = launch_network.receive(file)
     if told == {"heard": True}:
         return

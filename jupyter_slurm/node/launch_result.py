@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 UNAVAILABLE = 69
 """Exit code EX_UNAVAILABLE of sysexits.h."""
 REPORT_S = 5.0
-"""Time for another node to report the loss of the first one."""
+"""Time for another node to report the loss of the first node."""
 
 
 def why(node: "launch.Node") -> str:
@@ -78,7 +78,8 @@ def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
 
 
 def end_engine(job_dir: str, attempt: str) -> None:
-    """Let Ray and Dask end on the other nodes. After a signal their programs wait for this."""
+    """Write engine.N.json, so that Ray and Dask end on the other nodes. After a signal,
+    launch_engine.py waits for this file."""
     over = json.dumps({"over": True}).encode("ascii")
     runner.put(os.path.join(job_dir, "engine.%s.json" % attempt), over)
 
@@ -116,9 +117,9 @@ def merge(
     code: int,
     signer: "Optional[runner.Signer]" = None,
 ) -> "Dict[str, Any]":
-    """Write and return the job's result: the result of rank 0 if all succeeded, otherwise that of
-    the first rank that failed. `found` contains the results by rank, and `lost` a failure that the
-    ranks have not reported. `signer` is the signer of a session's cell."""
+    """Write and return the job's result: the result of rank 0 if all succeeded, otherwise the
+    result of the first failed rank. `found` contains the results by rank, and `lost` a failure that
+    the ranks have not reported. `signer` is the signer of a session's cell."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]
@@ -179,7 +180,7 @@ def is_same(one: "Dict[str, Any]", other: "Dict[str, Any]") -> bool:
 def read_results(
     job_dir: str, attempt: str, ranks: int, patience_s: float
 ) -> "Dict[int, Dict[str, Any]]":
-    """Return the results with a valid signature, by rank. Wait for the ones that have not appeared
+    """Return the results with a valid signature, by rank. Wait for results that have not appeared
     yet."""
     signer = runner.job_signer(job_dir)
     found: "Dict[int, Dict[str, Any]]" = {}

@@ -51,7 +51,7 @@ again."""
 
 
 class Step:
-    """A step of this job. It puts its end and its failed tasks into `events`."""
+    """A step of this job. The class puts the step's end and failed tasks into `events`."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ def kept_from_steps() -> "Dict[str, str]":
 
 
 def memory_mib(cpus: int, gpus: int) -> "Optional[int]":
-    """Return the job's memory in MiB on a node where it has this many CPUs and GPUs; None if it has
-    no limit."""
+    """Return the job's memory in MiB on a node where the job has this many CPUs and GPUs; None
+    without a limit."""
     for name, count in (("NODE", 1), ("CPU", cpus), ("GPU", gpus)):
         asked = os.environ.get("SLURM_MEM_PER_" + name, "")
         if asked.isdigit() and int(asked) * count:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:  # typing is not imported on the node
 
 NUMBER = struct.Struct(">I")
 OPEN = b"O"
-"""A request of the local end to connect: "PORT HOST", "0 @ABSTRACT-SOCKET" or "0 /PATH-OF-SOCKET",
-in UTF-8."""
+"""A request from the local end to connect, in UTF-8: "PORT HOST", "0 @ABSTRACT-SOCKET" or
+"0 /PATH-OF-SOCKET"."""
 OPENED = b"K"
 REFUSED = b"R"
 """A failure to connect, with the reason in UTF-8."""

@@ -284,7 +284,7 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
         parameters = sys.modules["matplotlib"].rcParams
         chosen = dict.get(parameters, "backend")
         inherited = os.environ.get("MPLBACKEND", "").lower()
-        # Ignore Agg: images set it because they have no screen, not to hide figures.
+        # Ignore Agg: images set it because a container does not have a screen, not to hide figures.
         if not isinstance(chosen, str) or chosen.lower() == inherited:
             parameters["backend"] = "module://runner_figures"
 

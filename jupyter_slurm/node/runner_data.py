@@ -37,8 +37,8 @@ class NotData(Exception):  # it is raised and caught here
 
 
 def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Dict[str, str]":
-    """Write the variables that are data. Return the reasons why the others are not, by name. Raises
-    OSError."""
+    """Write the variables that are data. Return, by name, the reasons why the other variables
+    cannot be stored. Raises OSError."""
     failed, texts = {}, []
     left_bytes = MOST_TEXT_BYTES
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -72,8 +72,8 @@ def _explain(error: Exception) -> str:
 
 
 class Packer:
-    """The tree of one variable. `members` contains its other files, each with the function that
-    writes it."""
+    """The tree of one variable. `members` contains the variable's other files, each with the
+    function that writes it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

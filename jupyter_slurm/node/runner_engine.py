@@ -1,5 +1,5 @@
-"""The connection of the user's code to Ray or Dask. It adds the name `ray`, or `client` and
-`distributed`, to the code's namespace.
+"""The connection of the user's code to Ray or Dask. It adds the name `ray`, or the names `client`
+and `distributed`, to the code's namespace.
 
 Runs on the cluster, in the code's process, Python 3.6 and later, standard library and the image's
 engine only. launch_engine.py starts the engine beside this process.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, Iterator, List, Set
 
 JOIN_S = 120.0
-"""Timeout in seconds for all nodes to join after the engine has started on the first."""
+"""Timeout in seconds for all nodes to join after the engine has started on the first node."""
 LOOK_S = 0.05
 WATCH_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
@@ -41,7 +41,7 @@ class State:
         self.news = self.beside("launch.%s.jsonl")
         self.read_bytes = 0
         self.was_whole = False
-        """True once all nodes have joined. Later connections use the nodes that are left."""
+        """True once all nodes have joined. Later connections use the remaining nodes."""
 
     def beside(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), name % self.attempt)

@@ -50,7 +50,7 @@ class ResultHook(DisplayHook):
     """The display hook for code that a magic such as `%%time` runs."""
 
     def write_output_prompt(self) -> None:
-        """Do nothing, because a cell of a job has no prompts."""
+        """Do nothing, because a cell of a job does not show prompts."""
 
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
@@ -72,7 +72,7 @@ class Shell(InteractiveShell):
         """Do nothing, because the shell must not change sys.path."""
 
     def enable_gui(self, gui: "Any" = None) -> None:
-        """Do nothing, because a job has no screen."""
+        """Do nothing, because a job does not have a screen."""
 
     def ask_exit(self) -> None:
         raise SystemExit(0)
@@ -104,7 +104,8 @@ def start(
     publisher: "runner_display.Publisher", module: "types.ModuleType", cell_name: str
 ) -> "Any":
     """Create the shell of this process with the cell's namespace."""
-    # Without this, Plotly sends 4 MB of HTML with each figure, except to ipykernel's shell.
+    # Without this variable, Plotly sends 4 MB of HTML with each figure, except to ipykernel's
+    # shell.
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
     folder = tempfile.mkdtemp(prefix="ipython-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -55,7 +55,7 @@ def read_world(job_dir: str, attempt: str) -> "Dict[str, Any]":
 
 
 def end_torchrun() -> None:
-    """Make torchrun end the other ranks of this node after one has failed, unless it restarts
+    """Make torchrun end the other ranks of this node after a rank has failed, unless it restarts
     ranks. Otherwise it would wait five minutes for the ranks of other nodes."""
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ["TORCHELASTIC_MAX_RESTARTS"]:
         time.sleep(TOGETHER_S)
@@ -68,7 +68,7 @@ def watch_mpi(world: "Dict[str, Any]", publisher: "runner_display.Publisher") ->
     if world["is_one_machine"]:
         os.environ.setdefault("OMPI_MCA_btl", "self,tcp")
     finder = next(one for one in sys.meta_path if hasattr(one, "before") and hasattr(one, "after"))
-    others = "`srun --mpi=list` names %s. Choose another with --mpi NAME."
+    others = "`srun --mpi=list` names %s. Choose another type with --mpi NAME."
     others %= ", ".join(world["mpi_types"])
 
     def begin() -> None:

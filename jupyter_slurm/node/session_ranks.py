@@ -141,7 +141,7 @@ class First(Rank):
             self._hasten(cell, now_s)
 
     def _hasten(self, cell: session_files.Cell, now_s: float) -> None:
-        """End the cell in the ranks that wait for a failed one."""
+        """End the cell in the ranks that wait for a failed rank."""
         if not self.give_up_at_s:
             self.give_up_at_s = now_s + runner_ranks.TOGETHER_S
         elif now_s > self.give_up_at_s and self.urged != "kill":
@@ -164,7 +164,7 @@ class First(Rank):
         self._order(verb, os.path.basename(cell.folder))
 
     def _tell_all(self, cell: session_files.Cell) -> None:
-        """Write the cell's result, merged from those of all ranks, and its exit."""
+        """Write the cell's result, merged from the results of all ranks, and the cell's exit."""
         self.cell = None
         self.stirred_s = time.monotonic()
         if self._has_died():

@@ -61,8 +61,8 @@ def live(
     attempt: str,
     rank: "Optional[int]" = None,
 ) -> int:
-    """Run cells until `orders` ends. `pipes` are those for stdout, stderr and events. `rank` is the
-    rank of this process, or None in a session with one process."""
+    """Run cells until `orders` ends. `pipes` are the pipes for stdout, stderr and events. `rank` is
+    the rank of this process, or None in a session with one process."""
     interrupts = runner_process.Interrupts()
     interrupts.armed = False
     publisher = runner_cell.open_process(pipes, interrupts)

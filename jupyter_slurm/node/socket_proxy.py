@@ -1,9 +1,9 @@
 """A proxy from an abstract socket to the server of a lab or a dashboard, for this user alone.
 
 Runs on the cluster, Python 3.6 and later, standard library only. The relay runs outside the
-container, and the server inside. The folders that both can access differ by container tool and
-site. All tools share the network, so both can use an abstract socket. Linux reports the user who
-connects.
+container, and the server runs inside it. The folders that both can access differ by container tool
+and site. All tools share the network, so both can use an abstract socket. Linux reports the user
+who connects.
 """
 
 import selectors

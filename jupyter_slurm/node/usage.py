@@ -76,7 +76,7 @@ def ended_within(rest_s: float) -> bool:
 
 
 def append(path: str, line: str) -> None:
-    """Append a line to a file. On a full disk this sample is lost, but the next one is not."""
+    """Append a line to a file. On a full disk, only this sample is lost."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:
@@ -339,8 +339,8 @@ class Gpus:
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
     """Return a GPU's figures; None if the line is not about a GPU. A figure is None where
-    nvidia-smi prints "[N/A]": the utilisation of a MIG instance, or memory on a GPU without memory
-    of its own (GB10: NordicHPC/sonar issue 460)."""
+    nvidia-smi prints "[N/A]": the utilisation of a MIG instance, or memory on a GPU without
+    separate memory (GB10: NordicHPC/sonar issue 460)."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
         busy, used_mib, total_mib = (number(word) for word in words[1:])

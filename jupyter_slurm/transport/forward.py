@@ -41,8 +41,8 @@ _PORT_TRIES = 64
 """Maximum number of ports to try: a port that is free on one loopback may be taken on the other."""
 _NO_IPV6 = frozenset((errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL))
 _MOST_UNCHECKED = 256
-"""Maximum number of connections that may wait for a first request. Another connection closes the
-oldest one, so that silent clients cannot block others."""
+"""Maximum number of connections that may wait for a first request. A further connection closes the
+oldest of them, so that silent clients cannot block others."""
 _REQUEST_S = 30.0
 """Seconds to wait for a request: browsers open connections in advance."""
 _HEAD_BYTES = 1 << 15
@@ -69,8 +69,8 @@ class _Pending:
 
 class Forward:
     """A listening port on both loopbacks, from the constructor until `close`. One thread accepts
-    connections and opens those to the target. If `local_port` is 0, the constructor chooses a port
-    that is free on both loopbacks. `patience_s` is the number of seconds that a new connection
+    connections and opens connections to the target. If `local_port` is 0, the constructor chooses a
+    port that is free on both loopbacks. `patience_s` is the number of seconds that a new connection
     waits while the connection to the cluster is down. With `host`, only HTTP connections with a
     first request for `host:PORT` are forwarded. A connection is reset if the target cannot be
     reached. Raises ForwardError if the port is taken.

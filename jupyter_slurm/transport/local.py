@@ -411,7 +411,7 @@ def own_socket(name: str) -> socket.socket | None:
 
 def splice(one: socket.socket, other: socket.socket) -> None:
     """Take over both sockets, forward bytes and the end of each direction between them, and return
-    at once. Close both sockets when both directions have ended or one has failed."""
+    at once. Close both sockets when both directions have ended or one direction has failed."""
     there = threading.Thread(target=_copy, args=[one, other], name="splice there", daemon=True)
     back = threading.Thread(
         target=_copy_last, args=[other, one, there], name="splice back", daemon=True

@@ -35,8 +35,7 @@ def gather(
     look: Callable[[], None] | None = None,
 ) -> Completed:
     """Write `stdin` to the process and collect its output until it ends. Call `look` regularly.
-    Raises TimedOutError or TooMuchError. Any exception, also one raised by `look`, kills the
-    program.
+    Raises TimedOutError or TooMuchError. Any exception, even from `look`, kills the program.
     """
     with process, selectors.DefaultSelector() as selector:
         pipes = _Pipes(process, program, memoryview(stdin), most_bytes, selector)

@@ -208,6 +208,6 @@ def test_mpi_ranks_reject_a_world_of_size_one(apart: Site) -> None:
     told = failure(apart, job, "WrongWorld")
     assert told == (
         "MPI made a world of size 1, not 2: it does not support --mpi=pmix. "
-        "`srun --mpi=list` names pmix, pmi2. Choose another with --mpi NAME."
+        "`srun --mpi=list` names pmix, pmi2. Choose another type with --mpi NAME."
     )
     assert text_of(apart, job) == ""

@@ -1,7 +1,7 @@
 """Push and pull: synchronize folders and files over any Transport.
 
 One round trip lists the remote side. Then the files that differ in size or time are sent
-(`upload.py`, `download.py`). Files that exist only at the receiver are kept. This package is
+(`upload.py`, `download.py`). The receiver keeps files that the sender lacks. This package is
 independent of jobs and clusters.
 """
 

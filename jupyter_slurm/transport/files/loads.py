@@ -32,7 +32,7 @@ _TICK_S = 0.25
 
 
 class Progress(Protocol):
-    """The receiver of progress. Several threads call it."""
+    """The receiver of progress reports. Several threads call it."""
 
     def planned(self, files: int, size_bytes: int, same: int) -> None:
         """Report the number and size of the files that differ, and the number of equal files."""

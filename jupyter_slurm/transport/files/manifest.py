@@ -65,7 +65,7 @@ def same(one: ManifestEntry, other: ManifestEntry) -> bool:
 
 
 def same_time(one_ns: int, other_ns: int) -> bool:
-    """Return whether the times are equal, if necessary after rounding one down to a unit of
+    """Return whether the times are equal, if necessary after rounding one of them down to a unit of
     `_COARSE_NS`."""
     if one_ns == other_ns:
         return True

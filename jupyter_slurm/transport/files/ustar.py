@@ -85,8 +85,8 @@ def padding(size_bytes: int) -> bytes:
 
 
 def members(archive: BinaryIO) -> Iterator[Member]:
-    """Yield the members of one archive or several concatenated ones, up to the file's end. The
-    caller may move the file's position between members. Raises DamagedError.
+    """Yield the members of one or several concatenated archives, up to the file's end. The caller
+    may move the file's position between members. Raises DamagedError.
     """
     long: dict[bytes, bytes] = {}
     pax: dict[bytes, bytes] = {}

@@ -41,9 +41,9 @@ _f() {
   _m "$1"
 }
 """
-"""`_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks its end,
-and distinguishes a missing program from one that itself returns 127 or 126 (POSIX, `Exit Status for
-Commands`)."""
+"""`_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks the
+command's end, and distinguishes a missing program from one that itself returns 127 or 126 (POSIX,
+`Exit Status for Commands`)."""
 
 _MOST_HELPERS = 2
 _AGAIN_S = 1.0
@@ -53,8 +53,8 @@ _SENT_AT_ONCE_BYTES = 1 << 18
 MiB), so sending cannot block."""
 _STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
-"""Exit codes of programs ended by a signal: common shells return 128 + its number. A program that
-calls exit(137) looks the same."""
+"""Exit codes of programs ended by a signal: common shells return 128 + the signal's number. A
+program that calls exit(137) looks the same."""
 
 
 class Helper:
@@ -114,8 +114,8 @@ class Helper:
         timeout_s: float,
         what: str,
     ) -> ShellAnswer:
-        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3. `work` must read them
-        all and mark its end. The timeout starts when all bytes are sent."""
+        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3. `work` must read all of
+        these bytes and mark its own end. The timeout starts when all bytes are sent."""
         (number,), line = self._shell.numbered(
             b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
         )

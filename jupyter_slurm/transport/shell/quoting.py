@@ -48,9 +48,9 @@ def words(argv: Iterable[str]) -> bytes:
 
 
 def exports(env: Mapping[str, str] | None) -> bytes:
-    """Return export commands for a subshell, each with its `;`. Values must not be in a program's
-    argv, which every user of that machine can read. Raise RequestError for a name that POSIX shells
-    cannot export.
+    """Return export commands for a subshell, each followed by `;`. Values must not be in a
+    program's argv, which every user of that machine can read. Raise RequestError for a name that
+    POSIX shells cannot export.
     """
     for name in env or {}:
         if not _NAME.fullmatch(name):

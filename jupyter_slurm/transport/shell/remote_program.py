@@ -1,5 +1,5 @@
-"""Programs with their own channel, and their streams. Each function gets a shell of its own, and
-ends it.
+"""Programs in separate channels, and their streams. Each function gets a dedicated shell, and ends
+it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _SESSIONS_FOR_FOLLOW = 3
 """The smallest session limit that leaves a session for watching files, besides commands and
 transfers."""
 _PLENTY = 4
-"""The session limit above which our permanent sessions leave enough for others."""
+"""The session limit above which our permanent sessions leave enough sessions for other programs."""
 
 _PROBE = """
 PATH=$_p$PATH

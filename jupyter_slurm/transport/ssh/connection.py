@@ -1,7 +1,7 @@
 """The connection to one cluster, shared by all callers: opened once, kept, reconnected.
 
 This module manages the state of a connection, and the callers that wait for it. `watchdog.py`
-checks the hops, `sessions.py` limits their sessions.
+checks the hops, and `sessions.py` limits their sessions.
 """
 
 from __future__ import annotations
@@ -360,8 +360,8 @@ class SshConnection:
         return time.monotonic() - self._heard_s
 
     def ping(self, timeout_s: float) -> float | None:
-        """Return the round-trip time to the last hop in seconds, through a shell if one is open;
-        None if the hop has ended or did not answer in time."""
+        """Return the round-trip time to the last hop in seconds, measured through a shell if one is
+        open; None if the hop has ended or did not answer in time."""
         began_s = time.monotonic()
         link = self.links[-1] if self.links else None
         if link is None or not link.alive:

@@ -101,7 +101,7 @@ class Session:
 
 
 class Mux:
-    """The master that listens at `path`, started by this process or another one."""
+    """The master that listens at `path`, started by this process or another process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -237,8 +237,8 @@ class Mux:
 
 
 class _Replies:
-    """A parser of a master's messages on a control connection. It yields pairs of a message's type
-    and the body after it."""
+    """A parser of a master's messages on a control connection. It yields the type and the body of
+    each message."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -256,8 +256,8 @@ class _Replies:
                 yield kind, body
 
     def more(self) -> bool:
-        """Receive more, and block unless the connection is non-blocking. Return False at the end.
-        Raises OSError."""
+        """Receive more data, and block unless the connection is non-blocking. Return False at the
+        end. Raises OSError."""
         data = self._control.recv(4096)
         self._data += data
         return bool(data)

@@ -89,7 +89,8 @@ _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"no matching (host key type|cipher|key exchange method|MAC) found|no mutual",
             "{host} and this OpenSSH do not share an algorithm.",
-            "Allow one with `Ciphers`, `HostKeyAlgorithms` or `KexAlgorithms` in ~/.ssh/config.",
+            "Allow the host's algorithms with `Ciphers`, `HostKeyAlgorithms` or `KexAlgorithms` in "
+            "~/.ssh/config.",
         ),
         (
             r"kex_exchange_identification|banner exchange|Connection (closed|reset)|ssh_exchange",
@@ -105,7 +106,8 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"open failed: administratively prohibited",
             "{gateway} does not forward connections to {place}.",
-            "Use another gateway. This one forbids forwarding (AllowTcpForwarding, PermitOpen).",
+            "Use another gateway, because this gateway forbids forwarding (AllowTcpForwarding, "
+            "PermitOpen).",
         ),
         (
             r"open failed",

@@ -176,7 +176,7 @@ class SshTransport:
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
-                f"{path} needs {size(most_bytes)}, but only {size(free_bytes)} are free on this "
+                f"{path} needs {size(most_bytes)}, but only {size(free_bytes)} is free on this "
                 "machine.",
                 hint=f"Make room in {places.spool_dir()}.",
             )
@@ -351,7 +351,7 @@ def read_script(span: Span) -> bytes:
 
 
 def most_read(spans: Sequence[Span]) -> int:
-    """Return the maximum size in bytes of the answer to any of the spans."""
+    """Return the maximum size in bytes of an answer to one of the spans."""
     sizes = [limits.FILE_BYTES if span.limit is None else span.limit for span in spans]
     return max(sizes, default=0) + limits.WORDS_BYTES
 
