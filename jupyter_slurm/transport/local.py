@@ -215,7 +215,7 @@ class LocalTransport:
         end = os.lseek(file, 0, os.SEEK_CUR) + most_bytes
 
         def look() -> None:
-            """Check the size of the file that the program itself writes."""
+            """Check `stop` and the size of the file that the program itself writes."""
             check_stop(stop)
             if os.lseek(file, 0, os.SEEK_CUR) > end:
                 raise limits.too_much_output(argv[0], "standard output", most_bytes)
