@@ -1,1 +1,1 @@
-"""Submit jobs, watch them, and return their outcome."""
+"""Submission, watching and outcome of jobs."""

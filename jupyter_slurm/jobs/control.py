@@ -1,4 +1,4 @@
-"""Cancel, hold, release, requeue, extend and forget jobs, hundreds with one command."""
+"""The calls that cancel, hold, release, requeue, extend and forget jobs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from jupyter_slurm.slurm.rejections import explain_requeue, message, refused
 from jupyter_slurm.wire import CommandOutput, Job, JobState, JobVerb, Refusal, SweepJob
 
 _AT_ONCE = 500
-"""The maximum number of jobs in one command, since a command line has a maximum length."""
+"""The maximum number of jobs in one Slurm command, because a command line has a maximum length."""
 
 
 class JobControl:
-    """The calls of `api.Api` that change jobs, as methods of the same names."""
+    """The calls of `api.Api` that control jobs, as methods with the same names."""
 
     def __init__(
         self,
@@ -88,7 +88,8 @@ class JobControl:
         return self._registry.job(job_id)
 
     def retry(self, job_id: str, options: Mapping[str, str]) -> Job:
-        """Plan arrays for the failed tasks of a sweep; the caller submits them."""
+        """Record new arrays for the failed tasks of a sweep, and return the job. The caller submits
+        the arrays. Raises RequestError."""
         job = self._registry.job(job_id)
         if not isinstance(job, SweepJob):
             raise RequestError(f"Job {job.id} is not a sweep and has no tasks to retry.")
@@ -122,8 +123,8 @@ class JobControl:
         return self._registry.job(job.id)
 
     def _job_to_cancel(self, job_id: str) -> Job:
-        """Return the job. Raise NotFoundError if it is unknown; a submission that arrives later is
-        then dropped."""
+        """Return the job. If the job is unknown, ensure that a later submission of the job is
+        dropped, and raise NotFoundError."""
         try:
             return self._registry.job(job_id)
         except NotFoundError:
@@ -187,7 +188,8 @@ class JobControl:
     def _control_listed(
         self, cluster: SlurmCluster, verb: JobVerb, wanted: Mapping[str, Job | None]
     ) -> list[Refusal]:
-        """Control jobs by Slurm's IDs. A job without a record is None."""
+        """Control the jobs of `wanted`, a mapping of Slurm's IDs to jobs. The value is None for a
+        job without a record. Return the refusals."""
         ids, unknown = self._in_order(cluster, wanted)
         refusals = [] if verb == "cancel" else [_refusal(job, gone(job).message) for job in unknown]
         try:
@@ -201,8 +203,9 @@ class JobControl:
     def _in_order(
         self, cluster: SlurmCluster, wanted: Mapping[str, Job | None]
     ) -> tuple[list[str], list[Job]]:
-        """Return Slurm's IDs, and the jobs whose IDs Slurm has forgotten or reused. Waiting jobs
-        come first. Otherwise they would start as soon as running jobs are cancelled."""
+        """Return the known IDs, and the jobs whose IDs Slurm has forgotten or reused. IDs of
+        waiting jobs come first. Otherwise waiting jobs would start as soon as running jobs are
+        cancelled."""
         rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
         there: set[str] = set()
         begun: set[str] = set()
@@ -249,7 +252,8 @@ class JobControl:
                     self._registry.change(job.id, cancel_requested_s=when_s)
 
     def _refused(self, said: str, verb: JobVerb, some: Mapping[str, Job | None]) -> dict[str, str]:
-        """Return the reasons by ID for the jobs that Slurm refused."""
+        """Return Slurm's reason for each refused job, by Slurm ID. Omit ended jobs if `verb` is
+        `cancel`."""
         words = refused(said, some) or dict.fromkeys(some, message(said))
         found: dict[str, str] = {}
         for slurm_id, why in words.items():
@@ -280,15 +284,17 @@ class JobControl:
             if not scontrol.is_denied(exc.detail or ""):
                 raise
             raise CommandError(
-                f"Slurm refused the time limit of job {job.slurm_id}.",
-                hint="Most clusters only let users lower the limit. Ask the cluster's support, or "
-                "start another job with more --time.",
+                f"Slurm refused the new time limit of job {job.slurm_id}. Most clusters let users "
+                "only lower the limit.",
+                hint="Ask the cluster's support to raise it, or start another job with a longer "
+                "--time.",
                 detail=exc.detail,
             ) from exc
         return self._note_limit(job, ids[0])
 
     def _note_limit(self, job: Job, slurm_id: str) -> Job:
-        """Ask Slurm for the job's time limit; a listing may be outdated. Raises CommandError."""
+        """Record the time limit that Slurm reports now, and return the job. The last listing may be
+        outdated. Raises CommandError."""
         answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(slurm_id))
         limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
         known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
@@ -335,7 +341,7 @@ class JobControl:
         """Run `argv`. Raises CommandError, or NotFoundError if Slurm forgot the job or reused its
         ID."""
         cluster = self._clusters.named(job.cluster)
-        # The latest listing already has the arrays of a sweep.
+        # Skip a sweep: the latest listing contains its live arrays.
         if not isinstance(job, SweepJob) and not ask_jobs(cluster, self._registry.record(job.id)):
             raise gone(job)
         cluster.ask(argv)
@@ -368,8 +374,9 @@ class JobControl:
 
 
 def _listed_ids(record: Record, verb: JobVerb) -> list[str]:
-    """Return Slurm's IDs of a job in the queue. For a sweep, return its arrays with live tasks. To
-    requeue a sweep, return [], because Slurm would run all tasks of these arrays again."""
+    """Return the Slurm IDs to which `verb` applies; [] for an ended job or a session's cell. For a
+    sweep, return the IDs of arrays with live tasks. To requeue a sweep, return [], because Slurm
+    would run all tasks of these arrays again."""
     job = record.job
     if job.state.final or job.session is not None:
         return []
@@ -386,7 +393,8 @@ def gone(job: Job) -> NotFoundError:
     """Return the error for a forgotten job."""
     return NotFoundError(
         f"Slurm no longer has a record of job {job.id}.",
-        hint=f"Job {job.slurm_id} on {job.cluster}, if it exists, is a different job.",
+        hint=f"Do not use its Slurm ID {job.slurm_id}, which may now belong to a different job on "
+        f"{job.cluster}.",
     )
 
 

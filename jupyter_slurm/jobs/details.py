@@ -87,7 +87,8 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
 
 
 def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
-    """Parse `env.sh` as `render_environment` writes it; show only values of the profile."""
+    """Return the variables in `text`, the content of `env.sh` (see `render_environment`). A value
+    is None unless the profile sets it. Return {} if the text is malformed."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
     except ValueError:  # the job has overwritten the file
@@ -100,7 +101,7 @@ def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
 
 
 def _slurm_record(record: Record, cluster: SlurmCluster) -> dict[str, str]:
-    """Return Slurm's record; {} if Slurm has forgotten the job or does not answer."""
+    """Return Slurm's record of the job; {} if Slurm has forgotten the job or the request fails."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return {}

@@ -54,9 +54,9 @@ A sweep has files that its tasks share, and a folder for each task I:
     tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
     tasks/I/output.N.jsonl vars.N result.N.json      as in a job's folder
 
-With many ranks a session also has `poke.R`, `cells/orders.N` by the first rank,
-`cells/ID/launch.0.jsonl`, and for each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a cell
-in a job of its own.
+With many ranks a session also has `poke.R`, `cells/orders.N` by the first rank, and
+`cells/ID/launch.0.jsonl`. For each cell it also has `output.0.R.jsonl vars.0.R result.0.R.json`,
+like a job with `--launch`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class JobDir:
 
     @property
     def submit_err(self) -> PurePosixPath:
-        """sbatch's error output, while it grows."""
+        """sbatch's error output, which grows while sbatch runs."""
         return self.path / "submit.err"
 
     def claim(self, attempt: int) -> PurePosixPath:
@@ -133,7 +133,7 @@ class JobDir:
 
     @property
     def requests(self) -> PurePosixPath:
-        """The requests of all cells of a session."""
+        """The file to which the agent appends the requests for a session."""
         return self.path / "cells" / "requests"
 
     @property
@@ -146,7 +146,7 @@ class JobDir:
         return JobDir(self.path / "cells" / cell_id)
 
     def array(self, token: str) -> JobDir:
-        """Return the folder of a sweep's array other than the first."""
+        """Return the folder of any array of a sweep except the first."""
         return JobDir(self.path / "arrays" / token)
 
     def task(self, index: int) -> JobDir:

@@ -100,7 +100,7 @@ _PUSH_WAIT_S = 1.0
 """Seconds to wait for the push of a folder or for another job before returning the job with its
 progress."""
 _JOIN_S = 2.0
-"""Seconds to wait for submissions to end. A submission that hangs in a connection is abandoned."""
+"""Seconds to wait for submissions to end. Abandon a submission that hangs in a connection."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 """The first and the longest pause before rereading the profile of a cluster with unfinished
 jobs."""
@@ -172,7 +172,7 @@ class Service:
         return len(self._registry.live())
 
     def needed(self, quiet_s: float) -> bool:
-        """Return whether the agent must stay after `quiet_s` without a call."""
+        """Return whether the agent must keep running after `quiet_s` without a call."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
         return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
@@ -459,7 +459,7 @@ class Service:
     @contextmanager
     def _one_submitter(self, job_id: str) -> Iterator[None]:
         """Wait while another thread is submitting this job. A retry may start while the sweep waits
-        at the submit limit."""
+        because of the submit limit."""
         with self._turn:
             self._turn.wait_for(lambda: job_id not in self._submitting)
             self._submitting.add(job_id)
@@ -488,8 +488,8 @@ class Service:
             self._note_problem(record.job, exc)
 
     def _resume(self, cluster: str, job_ids: list[str]) -> None:
-        """Resume the jobs of one cluster, which may be slow to answer. Note failures in the
-        jobs."""
+        """Resume the jobs of one cluster, which may be slow to answer. Record each failure as the
+        job's problem."""
         for job in self._unfinished(job_ids):
             try:
                 # A requested cancellation may not have been sent yet.

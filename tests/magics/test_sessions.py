@@ -102,7 +102,7 @@ def test_cells_run_in_the_notebooks_session_until_its_end(
         assert "cancellation requested" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
-        assert "has ended (done). Shut down." in told
+        assert "has ended (done), and its variables are lost. Shut down." in told
         assert "%slurm session start" in told
         assert "has ended already" in ok(kernel.run("%slurm session stop")).text
 

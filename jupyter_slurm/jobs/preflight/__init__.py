@@ -1,1 +1,1 @@
-"""Check a job before it is submitted: limits, cost and expected start."""
+"""Previews and checks of a job before its submission: limits, cost and expected start."""

@@ -1,4 +1,4 @@
-"""Check each job before its submission for errors that Slurm does not detect: syntax errors,
+"""Checks of a job before its submission, for errors that Slurm does not detect: syntax errors,
 ignored lines, a missing folder. Previews also warn about requests above a partition's maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
@@ -24,13 +24,14 @@ JobsOf = Callable[[str | None], list[Job]]
 
 
 def check(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> str | None:
-    """Return warnings for the user. Raises SubmitError, or CodeError if the code does not
-    compile."""
+    """Return warnings for the user, or None. Raise CodeError if the code does not compile,
+    SubmitError for any other error."""
     return _warnings(found(job, cluster, jobs))
 
 
 def check_cell(spec: JobSpec, jobs: JobsOf) -> str | None:
-    """Return warnings for a session's cell. Raise CodeError if it does not compile."""
+    """Return warnings for a session's cell, or None. Raise CodeError if the cell does not
+    compile."""
     return _warnings(_syntax(spec, jobs, None))
 
 
@@ -42,24 +43,28 @@ def found(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> Iterator[Check]
 
 
 def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
-    """Warn if the job requests more than the partition's maxima. A QOS may raise them."""
+    """Warn if the job requests more than the partition's maxima. A QOS may raise the maxima."""
     if one.limit_s is not None and (job.limit_s or 0) > one.limit_s:
-        yield _warning(f"{one.name} allows at most {duration(one.limit_s)}.", "time")
+        yield _warning(f"Partition {one.name} allows at most {duration(one.limit_s)}.", "time")
     if one.max_nodes is not None and job.nodes > one.max_nodes:
-        yield _warning(f"{one.name} allows at most {one.max_nodes} nodes for a job.", "nodes")
+        yield _warning(
+            f"Partition {one.name} allows at most {one.max_nodes} nodes per job.", "nodes"
+        )
     if one.cpus is not None and job.cpus_per_node > one.cpus:
-        yield _warning(f"A node in {one.name} has at most {one.cpus} CPUs.", "cpus-per-task")
+        yield _warning(
+            f"A node in partition {one.name} has at most {one.cpus} CPUs.", "cpus-per-task"
+        )
     if one.memory_mib is not None and (job.memory_per_node_mib or 0) > one.memory_mib:
         most = memory(one.memory_mib)
-        yield _warning(f"A node in {one.name} has at most {most} of memory.", "mem")
+        yield _warning(f"A node in partition {one.name} has at most {most} of memory.", "mem")
     known = one.gpus_per_node > 0 or one.nodes > 0  # else only the profile names the partition
     if known and max(job.gpus_per_node, min(job.gpus, 1)) > one.gpus_per_node:
         most = f"at most {one.gpus_per_node}" if one.gpus_per_node else "no"
-        yield _warning(f"A node in {one.name} has {most} GPUs.", "gpus")
+        yield _warning(f"A node in partition {one.name} has {most} GPUs.", "gpus")
 
 
 def _warnings(made: Iterator[Check]) -> str | None:
-    """Return the warnings. Raise the CodeError or SubmitError of the first check that failed."""
+    """Return the warnings, or None. Raise CodeError or SubmitError for the first failed check."""
     warnings = []
     for one in made:
         if one.ok is False:
@@ -70,8 +75,8 @@ def _warnings(made: Iterator[Check]) -> str | None:
 
 
 def _syntax(spec: JobSpec, jobs: JobsOf, cluster: str | None) -> Iterator[Check]:
-    """Check for a syntax error. Skip a cell with a fingerprint, since the notebook's IPython has
-    checked it with all magics."""
+    """Check for a syntax error. Skip a cell with a fingerprint, since IPython has already checked
+    it in the notebook, where all magics are known."""
     if not kind_of(spec).is_python or spec.fingerprint is not None:
         return
     error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
@@ -86,8 +91,8 @@ def _syntax(spec: JobSpec, jobs: JobsOf, cluster: str | None) -> Iterator[Check]
 
 
 def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
-    """Check that the working directory of a job without an image exists. Slurm would use /tmp
-    instead."""
+    """Check that the working directory of a job without an image exists. Otherwise Slurm would use
+    /tmp."""
     folder = job.effective_options.get("chdir", "")
     if job.in_image or not folder.startswith(("/", "~/")):
         return
@@ -103,7 +108,7 @@ def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
 
 
 def _options(job: Resolved, wanted: Resources) -> Iterator[Check]:
-    """Check the options that the job's kind and launcher use."""
+    """Check for options and directives that do not fit the job's kind or launcher."""
     if job.spec.launch is not None:
         yield from _gpus_of_launch(job, wanted)
     elif job.kind.runner is not None and wanted.nodes > 1:

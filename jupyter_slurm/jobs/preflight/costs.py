@@ -9,7 +9,7 @@ from jupyter_slurm.wire import Cost, Partition
 
 
 def cost(job: Resources, partition: Partition | None, unit: str = "") -> Cost | None:
-    """Return the job's cost in its partition; None if its time limit is unknown."""
+    """Return the job's cost in the partition; None if the time limit is unknown or unlimited."""
     span_s = _limit_s(job, partition)
     if span_s is None:
         return None
@@ -34,7 +34,7 @@ def cost(job: Resources, partition: Partition | None, unit: str = "") -> Cost | 
 def units(
     hours: float, job: Resources, partition: Partition | None, *, whole: bool
 ) -> float | None:
-    """Return the site's charge; None if the profile has no price."""
+    """Return the site's charge; None if the profile does not set the partition's price."""
     if partition is None or partition.cost is None:
         return None
     return hours * job.nodes * (1.0 if whole else _share(job, partition)) * partition.cost

@@ -18,8 +18,8 @@ from jupyter_slurm.wire import ClusterInfo, Node, Partition, Reservation
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
-    """Return the cluster's info from four short requests to the controller and one to
-    accounting."""
+    """Return the cluster's info from four short requests to the controller and, if the site uses
+    accounting, one to slurmdbd."""
     config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
     nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
@@ -42,7 +42,8 @@ def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
 
 
 def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
-    """Add prices from the profile, and without accounting also the profile's accounts and QOS."""
+    """Add the profile's prices and notes to the partitions. If Slurm does not report accounts or
+    QOS, also add the profile's."""
     found = []
     for one in info.partitions:
         told = profile.partitions.get(one.name, PartitionLimits())
@@ -64,8 +65,8 @@ def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
 
 
 def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[str, Partition]:
-    """Return partitions by name. Without `info`, use the profile alone. The profile's partitions
-    replace those that Slurm hides."""
+    """Return partitions by name. Without `info`, use the profile alone. For partitions that Slurm
+    hides from this user, also use the profile."""
     named = {
         name: _of_profile(name, told)
         for name, told in profile.partitions.items()
@@ -77,7 +78,8 @@ def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[
 def partition(
     profile: ClusterProfile, info: ClusterInfo | None, names: Sequence[str]
 ) -> Partition | None:
-    """Return the first known partition of `names`, or the default partition."""
+    """Return the first known partition of `names`, or the default partition if `names` is empty;
+    None if the partition is unknown."""
     known = known_partitions(profile, info)
     wanted = names or [one.name for one in known.values() if one.default]
     return next((known[name] for name in wanted if name in known), None)
@@ -112,7 +114,8 @@ class NodeList(NamedTuple):
 
 
 def nodes(cluster: SlurmCluster) -> NodeList:
-    """Return the current nodes and partitions from three short requests to the controller."""
+    """Return the current nodes, partitions and reservations from three short requests to the
+    controller."""
     rows = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
@@ -178,8 +181,9 @@ def _partition(settings: partitions.PartitionSettings, nodes: list[sinfo.NodeRow
 
 
 def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | None]]:
-    """Count GPUs as in `Partition.gpus_by_type`; None if a node does not report its used GPUs. GPUs
-    of nodes that accept no jobs are not free."""
+    """Return the total and free GPUs of each type (see `Partition.gpus_by_type`). The free GPUs are
+    None if a node does not report its used GPUs. GPUs of nodes that do not accept jobs are not
+    free."""
     found: dict[str, tuple[int, int | None]] = {}
     for node in nodes:
         used = units.gpus_by_type(node.gres_used or "")

@@ -1,5 +1,5 @@
-"""Preview a job: its script and files, the checks of a submission, the cost, the partition's maxima
-and Slurm's own estimate."""
+"""The preview of a job: script and files, the checks of a submission, the cost, the partition's
+maxima and Slurm's own estimate."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class Preflight:
         )
 
     def _looked(self, cluster: SlurmCluster) -> tuple[ClusterInfo | None, list[Check]]:
-        """Return the cluster's info, or a check that explains its absence."""
+        """Return the cluster's info, or None and a check that explains the failure. Raises
+        LoginNeededError."""
         try:
             return self.cluster_info(cluster.name), []
         except LoginNeededError:
@@ -101,7 +102,8 @@ def check_previewable(spec: JobSpec) -> None:
 
 
 def _interpreter(job: Resolved, cluster: SlurmCluster) -> list[Check]:
-    """Return a check that names the Python of a job without an image."""
+    """Return a check that names the environment or the Python of a job without an image; [] for any
+    other job."""
     environment = job.site.environment
     if environment is not None:
         is_there = cluster.transport.exists(PurePosixPath(environment.record))
@@ -111,5 +113,7 @@ def _interpreter(job: Resolved, cluster: SlurmCluster) -> list[Check]:
     if not job.kind.uses_runner or job.in_image:
         return []
     sentence = f"Without an image the cell runs in the node's `{job.profile.python}`."
-    hint = "To use another, set `python` in the cluster's profile, or load a module (--module)."
+    hint = (
+        "To use another Python, set `python` in the cluster's profile, or load a module (--module)."
+    )
     return [Check(ok=None, sentence=sentence, hint=hint)]

@@ -27,7 +27,7 @@ def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) ->
     if not now_s - _LONGEST_S <= since_s < now_s:
         raise RequestError(
             "Cannot report usage since that time.",
-            hint="Use a day of the last ten years, e.g. `--since 2026-01-31`, or a duration, e.g. "
+            hint="Use a day in the last ten years, e.g. `--since 2026-01-31`, or a duration, e.g. "
             "`--since 7d`.",
         )
     user = cluster.transport.user()
@@ -80,7 +80,8 @@ def _hours(rows: Iterable[SpentRow], tres: str) -> float:
 
 
 def _units(row: SpentRow, here: Partition | None) -> float | None:
-    """Return the site's charge for an ended job; None if its partition has no price."""
+    """Return the site's charge for an ended job; None if the profile does not set the partition's
+    price."""
     if here is None:
         return None
     nodes = max(1, int(row.tres.get("node", 1)))

@@ -1,4 +1,4 @@
-"""Find syntax errors in a job's code before submission. No I/O.
+"""The search for syntax errors in a job's code before submission. No I/O.
 
 The job's Python may be newer than this Python. An error that new syntax could explain is only a
 warning.
@@ -29,19 +29,21 @@ _IN_EVERY_PYTHON = re.compile(
 )
 """Messages of CPython 3.11 to 3.14 that no newer syntax causes."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
-"""The start of a string. Python 3.12 and later allow quotes and line ends in its braces."""
+"""The start of an f-string or t-string. Since Python 3.12, the braces may contain quotes and line
+breaks."""
 _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version of this Python."""
 THE_CODE = "the code"
-"""The file name of code that is not from a file."""
+"""The file name in the error if the code is not from a file."""
 
 
 def fault(
     source: str, name: str, translate: Callable[[str], str] | None = None
 ) -> SyntaxError | None:
-    """Return the syntax error of `source`; `translate` converts IPython's syntax to Python."""
+    """Return the syntax error of `source`, if any. `translate` converts IPython's syntax to
+    Python."""
     try:
         _compile(source, name)
     except SyntaxError as plain:
@@ -62,8 +64,8 @@ def fault(
 
 @lru_cache(maxsize=4)
 def fault_of_cell(source: str, name: str) -> SyntaxError | None:
-    """Return the syntax error of a cell that IPython has not checked. The result is cached, since
-    the calls of an Executor share their code."""
+    """Return the syntax error, if any, of a cell that IPython has not checked. The result is
+    cached, since the calls of an Executor share their code."""
     error = fault(source, name)
     if error is None or _may_be_a_magic(source):
         return None
@@ -71,7 +73,7 @@ def fault_of_cell(source: str, name: str) -> SyntaxError | None:
 
 
 def fault_of_file(file: PurePath, source: str) -> SyntaxError | None:
-    """Return the syntax error of a Python file or a notebook."""
+    """Return the syntax error of a Python file or a notebook, if any."""
     if file.suffix == ".ipynb":
         return fault_of_notebook(source, _translate)
     return fault(source, str(file))
@@ -92,7 +94,7 @@ def _may_be_a_magic(source: str) -> bool:
 
 
 def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError | None:
-    """Return the first syntax error in a notebook's cells, except those tagged
+    """Return the first syntax error in a notebook's cells, if any. Skip cells with the tag
     `raises-exception`."""
     for number, cell in enumerate(json.loads(text)["cells"], 1):
         if cell["cell_type"] == "code" and _RAISES not in cell.get("metadata", {}).get("tags", ()):
@@ -157,7 +159,8 @@ def _is_wrong_everywhere(error: SyntaxError, source: str) -> bool:
 
 
 def _is_alike(job: Job, spec: JobSpec) -> bool:
-    """Return whether an earlier job ran in the same session, image and runtime."""
+    """Return whether `job` belongs to the session of `spec` or, without a session, used the image
+    and runtime that `spec` names."""
     if spec.session is not None:
         return spec.session in (job.id, job.session)
     return spec.image in (None, job.image) and spec.runtime in (None, job.runtime)

@@ -1,1 +1,1 @@
-"""Turn a JobSpec into files on the cluster and a job in Slurm."""
+"""The submission of a JobSpec, as files on the cluster and a job in Slurm."""

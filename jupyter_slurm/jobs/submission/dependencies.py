@@ -20,9 +20,9 @@ _TERMS = {"ok": "afterok", "any": "afterany", "fail": "afternotok"}
 
 
 def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Resolved:
-    """Return the job with Slurm's IDs in place of ours in `--dependency` and its directive. Wait up
-    to `wait_s` for jobs that are being submitted. Raise a RequestError that names an invalid
-    dependency."""
+    """Return the job with Slurm's IDs in place of ours in `--dependency`, given as an option or as
+    a directive. Wait up to `wait_s` for jobs that are being submitted. Raise a RequestError that
+    names an invalid dependency."""
     asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
 
     def slurm_id(job_id: str) -> str:
@@ -55,7 +55,7 @@ def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[Aft
 
 
 def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
-    """Describe the ended job of `--after` that prevents this job from starting."""
+    """Describe the first ended job of `--after` that prevents this job from starting, if any."""
     for one in () if spec is None else spec.after:
         with suppress(JupyterSlurmError):  # forgotten, or without a record
             before = registry.job(one.job)
@@ -65,8 +65,8 @@ def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
 
 
 def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return a job of `--after` that Slurm does not have yet. Raise RequestError as in
-    `with_after`."""
+    """Return the first job of `--after` that is not submitted completely, if any. Raise
+    RequestError if a job is not found or is not a Slurm job."""
     before = (_before(one, spec, registry, cluster) for one in spec.after)
     return next((job for job in before if job and not _is_settled(job, registry)), None)
 
@@ -74,7 +74,8 @@ def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
 def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     """Return the job with a dependency for each job of `--after`. Slurm forgets jobs soon after
     their end, so jobs that have ended are checked against our records. Raise RequestError if a job
-    is unknown, or if its end prevents this job from ever starting."""
+    is unknown, if its end prevents this job from ever starting, or if `--dependency` contains
+    alternatives."""
     spec, terms = job.spec, []
     for one in spec.after:
         before = _before(one, spec, registry, job.profile.name)
@@ -91,7 +92,7 @@ def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     asked = job.effective_options.get(_DEPENDENCY)
     if asked and "?" in asked:
         raise RequestError(
-            f"--after cannot be added to `--dependency={asked}`: its parts are alternatives.",
+            f"--after cannot be combined with alternatives (`?`) in `--dependency={asked}`.",
             hint="Name all jobs in --dependency.",
             option="after",
         )
@@ -128,8 +129,8 @@ def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegis
 
 
 def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return the job that `--after` names; None if only Slurm has it. Raise RequestError if it is
-    not found."""
+    """Return the job that `--after` names; None for a Slurm ID without a record. Raise RequestError
+    if the job is not found or is not a Slurm job."""
     named = [
         record.job
         for record in registry.records()
@@ -177,8 +178,8 @@ def _check_end(one: After, before: Job) -> None:
 
 
 def _is_settled(job: Job, registry: JobRegistry) -> bool:
-    """Return whether the submission of the job, or of all arrays of a sweep, is settled. A
-    session's cell is never submitted."""
+    """Return whether the submission of the job, or of all arrays of a sweep, is settled. Slurm
+    never gets a session's cell or a job on the login node."""
     if job.state.final or job.session is not None or job.on_login:
         return True
     is_whole = all(one.slurm_id is not None for one in registry.record(job.id).arrays)
@@ -191,7 +192,7 @@ def _job(registry: JobRegistry, job_id: str) -> Job:
     except JupyterSlurmError as exc:
         raise RequestError(
             f"`--dependency` names the unknown job `{job_id}`.",
-            hint="See `%slurm jobs`. Use Slurm's ID for other jobs.",
+            hint="List your jobs with `%slurm jobs`. Use Slurm's ID for other jobs.",
             option=_DEPENDENCY,
         ) from exc
 

@@ -33,8 +33,8 @@ _CLOCK_S = 2.0
 
 
 def given(job: Resolved) -> dict[str, str]:
-    """Digest a job's inputs by name. The image's path is an input, since a rebuilt image has a new
-    path. `Resolved.site` may lack the path."""
+    """Return the digest of each input of a job, by the input's name. The image's path is an input,
+    since a rebuilt image has a new path. `Resolved.site` may lack the path."""
     profile = job.profile
     of_cluster = [
         profile.name,
@@ -49,7 +49,8 @@ def given(job: Resolved) -> dict[str, str]:
 
 
 def given_in_session(spec: CellSpec) -> dict[str, str]:
-    """Digest the inputs of a session's cell. The cell uses the session's image and node."""
+    """Return the digest of each input of a session's cell. The cell uses the session's image and
+    node."""
     return _given(spec, [spec.session])
 
 
@@ -112,10 +113,12 @@ def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, .
 def earlier(
     cells: Sequence[Record], given: Callable[[], dict[str, str]], kernel: str | None
 ) -> Earlier | None:
-    """Choose the job of a cell that `kernel` attaches to or reports. `cells` are sorted, newest
+    """Return the earlier job of a cell to which `kernel` attaches, or which it reports because
+    inputs differ; None without such a job. `cells` are the records of the cell's jobs, newest
     first.
 
-    `given` returns the inputs of a new job. It is called only if `cells` is not empty."""
+    `given` returns the digests of a new job's inputs. It is called only if an earlier job still
+    runs or is undelivered."""
     others = [record for record in cells if _has_open_end(record.job)]
     if not others:
         return None
@@ -133,7 +136,7 @@ def earlier(
 
 
 def _other_kernel(record: Record, kernel: str | None) -> tuple[InputPart, ...]:
-    """Return ("kernel",) if another running kernel submitted the job and still waits for it."""
+    """Return ("kernel",) if another kernel submitted the job and is still running, otherwise ()."""
     submitted = record.asked and record.asked.kernel
     return ("kernel",) if submitted and submitted != kernel and _runs(submitted) else ()
 
@@ -148,23 +151,23 @@ def _runs(kernel: str) -> bool:
 
 
 def _has_open_end(job: Job) -> bool:
-    """Return whether the job is running or its result is undelivered. A cancelled job has no
-    result."""
+    """Return whether the job has not ended, or its result is undelivered. Return False for a
+    rejected or cancelled job."""
     if job.cancel_requested_s is not None or job.state in (JobState.REJECTED, JobState.CANCELLED):
         return False
     return not (job.state.final and job.delivered)
 
 
 def _listing(spec: JobSpec, local: str) -> str:
-    """Digest names, sizes and times of the files to push. Leave out the notebook, since saving
-    changes it even with equal cells."""
+    """Digest the names, sizes and times of the files to push. Leave out the notebook, since saving
+    changes the file even if the cells stay the same."""
     own = os.fsencode(Path(spec.notebook).name) if spec.notebook else None
     try:
         folder = pushed_folder(local)
         found = scan(os.fsencode(folder), Exclusion(spec.push_exclude))
     except (FileAccessError, NotFoundError, RequestError):  # the push will refuse it
         return _unknown()
-    # Leave out a folder's time: an excluded file may have changed it.
+    # Leave out the times of folders, since an excluded file may have changed them.
     lines = [
         (name, one.kind, one.mode, *((one.size_bytes, one.mtime_ns) if one.kind == "file" else ()))
         for name, one in found.entries.items()
@@ -175,7 +178,7 @@ def _listing(spec: JobSpec, local: str) -> str:
 
 
 def _unknown() -> str:
-    """Return a unique digest."""
+    """Return a unique digest for an unknown input."""
     return MAYBE + secrets.token_hex(16)
 
 

@@ -1,8 +1,8 @@
 """The launcher of a job on many nodes. No I/O.
 
 The batch script runs `node/launch.py` on the first node, outside any image, instead of the job's
-program. On all nodes, srun starts the engine in the image, by the script `engine` or in the step's
-container.
+program. On all nodes, srun starts the engine in the image, either through the script `engine` or in
+a container of the step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that set the number of ranks. Without them each GPU has one rank."""
 
 _GPUS = frozenset("gpus gres gpus-per-node gpus-per-socket gpus-per-task tres-per-task".split())
-"""Options that request GPUs. A step then gets the job's GPUs without requesting them."""
+"""Options that request GPUs. In a job with these options, a step gets the job's GPUs without
+requesting them."""
 
 _RUNNERS = ("runner_ranks", "runner_engine")
 
@@ -81,9 +82,9 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
 
 
 def dask_certificate(key: bytes) -> tuple[bytes, bytes]:
-    """Return a certificate and its private key, both PEM, derived from the job's key.
+    """Return a certificate and its private key in PEM format, derived from the job's key.
 
-    Dask authenticates by TLS alone, and an image may have no tool that makes certificates. Only
+    Dask authenticates by TLS alone, and an image may lack a tool that creates certificates. Only
     processes that have this self-signed certificate accept it.
     """
     from cryptography import x509  # noqa: PLC0415 - 40 ms, for Dask only

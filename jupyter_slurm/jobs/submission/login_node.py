@@ -1,10 +1,10 @@
-"""Run builds of images and environments on the login node without Slurm.
+"""Builds of images and environments on the login node, without Slurm.
 
-These jobs have the folder and script of any job, so that output, attaching and verdict share the
-code. Start, cancellation and state differ. A keeper on the login node starts the script in its own
-process group, stops it on request, and writes the exit file if the script could not. `submitted`
-names the host. The same login name may reach another host next time, and the processes are not
-visible there.
+These jobs have a folder and a script like all jobs, so that they share the code for output,
+attaching and the verdict. Start, cancellation and state differ. A process on the login node, the
+keeper, starts the script in its own process group and stops it on request. If the script could not
+write the exit file, the keeper writes it. The file `submitted` names the host. The next connection
+may reach another login node, where the processes are not visible.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ since() { # print the start time of process $1 in clock ticks, or nothing if it 
 } 2>/dev/null
 """
 
-# The keeper runs this as the script's process; $1 is the keeper's start time. Only the first
-# process to link the file runs the script (ln is atomic, on NFS too). Closing fd 3 reports the
-# decision.
+# The keeper runs this as the script's process. $1 is the keeper's start time. Only the first
+# process that creates the link `submitted` runs the script (ln is atomic, even on NFS). Closing fd
+# 3 lets _BEGIN_SH read the file.
 _SCRIPT_SH = (
     _SINCE_SH
     + """
@@ -47,7 +47,7 @@ rm -f "submitted.$$"
 """
 )
 
-# The keeper. $1 is the text above, $2 the seconds between TERM and KILL.
+# The keeper. $1 is _SCRIPT_SH, and $2 is the number of seconds between TERM and KILL.
 _KEEPER_SH = (
     _SINCE_SH
     + """
@@ -87,8 +87,8 @@ _BEGIN_SH = """
 cat submitted 2>/dev/null || { cat slurm.out >&2; exit 1; }
 """
 
-# Print a line for each "VERB FOLDER". Process IDs are reused, so a process is the same only with
-# the same start time and boot ID.
+# Print a line for each pair of arguments VERB and FOLDER. The system reuses process IDs, so a
+# process is the same only if start time and boot ID are equal.
 _LOOK_SH = (
     _SINCE_SH
     + """
@@ -130,7 +130,7 @@ class LoginNodeRunner(Submitter):
         return self._reject(
             SubmitError(
                 f"The login node of {self._cluster.name} could not start the job.",
-                hint="Check disk space and quota of `job_root` in the cluster's profile.",
+                hint="Check disk space and quota in `job_root` of the cluster's profile.",
                 detail=done.stderr.decode(errors="replace").strip() or None,
             )
         )
@@ -152,8 +152,8 @@ def begun(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
 
 
 def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
-    """Return the jobs of `cluster` whose processes have ended. Stop the others on request, and note
-    those that are not visible from this login node. Raises TransportError."""
+    """Return the jobs of `cluster` whose processes have ended. Stop the jobs that the user
+    cancelled, and note jobs that are not visible from this login node. Raises TransportError."""
     jobs = begun(registry, cluster)
     if not jobs:
         return []

@@ -37,18 +37,18 @@ _TASKS = ("ntasks", "ntasks-per-node")
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not options of sbatch."""
 _ELSEWHERE = {
-    "mount": 'Give every image a mount with `mounts = ["/data:/data:ro"]` in the cluster\'s table.',
+    "mount": 'Mount a folder in images with `mounts = ["/data:/data:ro"]` in the cluster\'s table.',
     "module": 'Load a module for every job with `modules = ["NAME"]` in the cluster\'s table.',
-    "env": "Give every job a variable in the table `job_env` of the cluster.",
+    "env": "Set a variable for every job in the cluster's table `job_env`.",
 }
 _SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-job".split())
 _SBATCH_ALONE = frozenset(
     "batch chdir kill-on-invalid-dep no-requeue requeue wait-all-nodes".split()
 )
-"""Options that a shell does not use. srun accepts only `chdir` of them, and we set `chdir`
-ourselves."""
+"""Options that a shell does not use. Of these, srun accepts only `chdir`, which we set ourselves.
+"""
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
-"""Signals that the runner turns into KeyboardInterrupt."""
+"""Signals that the runner converts to KeyboardInterrupt."""
 
 
 def comment_token(job_id: str) -> str:
@@ -69,10 +69,11 @@ def slurm_name(name: str, job_id: str) -> str:
 def merged_options(
     spec: JobSpec, profile: ClusterProfile, directives: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the profile's defaults, overridden by the spec's options, checked by sbatch's table.
+    """Return the profile's defaults, overridden by the spec's options and checked against sbatch's
+    table. Raises RequestError.
 
-    Drop the defaults for options of a batch script (`directives`): the command line would override
-    the script.
+    Drop a default if the batch script sets the same option (`directives`), because a default on the
+    command line would override the script.
     """
     _check_defaults(profile)
     ours = _OURS if spec.launch is None else {*_OURS, *_TASKS}
@@ -101,8 +102,8 @@ def merged_options(
 
 
 def _one_node(options: Mapping[str, str]) -> dict[str, str]:
-    """Request one node for GPUs if no number of nodes is given. Otherwise Slurm may spread --gpus
-    over nodes, and the code would see only some GPUs."""
+    """Return the request for one node, if the job uses --gpus and does not set the number of nodes.
+    Otherwise Slurm may spread --gpus over nodes, and the code would see only some GPUs."""
     says = not options.keys().isdisjoint(_SAYS_NODES)
     return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
 
@@ -132,9 +133,8 @@ def _check_defaults(profile: ClusterProfile) -> None:
 def of_script(
     spec: JobSpec, job_dir: JobDir, options: Mapping[str, str], reserve_s: int
 ) -> tuple[dict[str, str], tuple[str, str] | None]:
-    """Return sbatch's options for our script, and the signal that the script forwards, or None.
-    `reserve_s` is the number of seconds before the time limit at which files are copied back; 0 for
-    never."""
+    """Return sbatch's options for our script, and the value of `ScriptPlan.signal`. `reserve_s` is
+    the number of seconds before the time limit at which files are copied back; 0 for never."""
     wanted = {name: value for name, value in options.items() if name != "chdir"}
     signal = _hand_on(spec, wanted)
     if reserve_s:
@@ -196,7 +196,7 @@ def comment(spec: JobSpec, given: str | None) -> str:
 
 def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
     """Rewrite `--signal` so that the signal reaches the batch script (`B:`), which forwards it.
-    Without `B:` only srun's steps get it (sbatch(1))."""
+    Without `B:` only srun's steps get it (sbatch(1)). Return the value of `ScriptPlan.signal`."""
     value = options.get("signal")
     if not value:
         return None
@@ -219,7 +219,7 @@ class Resources:
     nodes: int = 1
     """The minimum number of nodes."""
     tasks: int = 1
-    """The tasks on all nodes, without the factor of `--ntasks-per-gpu`."""
+    """The number of tasks on all nodes, regardless of `--ntasks-per-gpu`."""
     cpus: int = 1
     """The CPUs on all nodes."""
     cpus_per_node: int = 1
@@ -247,8 +247,8 @@ def gpus_asked(options: Mapping[str, str]) -> int:
 
 
 def resources_of(options: Mapping[str, str]) -> Resources:
-    """Sum up options normalised by `slurm.options.check_option`. Leave Slurm's own choices open,
-    such as the number of nodes for `--gpus 8`."""
+    """Return the resources that the options request. `slurm.options.check_option` has normalised
+    the options. Leave Slurm's own choices open, such as the number of nodes for `--gpus 8`."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
     cpus_per_task = _number(options.get("cpus-per-task"), 1)
@@ -336,6 +336,6 @@ def _limit_s(text: str | None) -> float | None:
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    """Return the number, or the lower end of a range."""
+    """Return the number, or the lower end of a range; `otherwise` without a number."""
     match = re.match(r"[0-9]+", text or "")
     return int(match[0]) if match else otherwise

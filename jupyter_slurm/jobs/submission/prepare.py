@@ -1,4 +1,4 @@
-"""Turn a resolved job into a `Submission`: script, sbatch's command line and files. No I/O.
+"""The `Submission` of a resolved job: script, sbatch's command line and files. No I/O.
 
 This module combines the job's runtime and kind. `--dry-run` shows the result.
 """
@@ -73,8 +73,8 @@ class Submission:
 
 
 def with_key(files: Files, key: bytes) -> Files:
-    """Return the files with the job's signing key and the certificate derived from it, if its kind
-    and engine need them."""
+    """Return the files with the job's signing key and the certificate derived from it, if `files`
+    contains their names."""
     made = {layout.KEY: key}
     if layout.CERTIFICATE in files:
         made[layout.CERTIFICATE], made[layout.CERTIFICATE_KEY] = launching.dask_certificate(key)
@@ -136,7 +136,7 @@ def _shares_files(job: Resolved) -> bool:
 
 
 def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
-    """Return node/dashboards.py and its modules if the job has a dashboard."""
+    """Return node/dashboards.py, its modules and its settings; {} for a job without a dashboard."""
     if not names:
         return {}
     logdir = spec.tensorboard if isinstance(spec, CellSpec) else None
@@ -170,8 +170,8 @@ def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
     """Return the working directory as the program sees it; None for the home.
 
-    `--chdir` is used unchanged. `own` is the job's own folder. The notebook's folder is local. An
-    image mounts only the home, at the same path.
+    Use `--chdir` unchanged. `own` is the job's own working directory. An image mounts only the
+    home, so use the notebook's folder in an image only if it is below the home.
     """
     if chdir is None and job.runs_in_work:
         return own

@@ -1,4 +1,4 @@
-"""Resolve a job once: merge spec, profile and facts of the cluster into one `Resolved`.
+"""The resolution of a job: one `Resolved` combines spec, profile and facts of the cluster.
 
 Costs, preview, script, files and the sbatch call take a `Resolved`, and do not read the profile or
 the options again. Only `resolve` asks the cluster. Each kind rejects what it does not accept
@@ -43,7 +43,7 @@ _SHELLS = re.compile(
 )
 """Variables that dash or bash set, protect or evaluate."""
 _PARTS = {"code": "The cell", "cwd": "The folder"}
-"""Names of a spec's fields for users."""
+"""Names of a spec's fields in messages."""
 _LONGEST_VALUE_BYTES = 128 * 1024
 """MAX_ARG_STRLEN of Linux, the limit for `NAME=value` and its final NUL (execve(2))."""
 _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
@@ -81,7 +81,7 @@ class Resolved:
     """The settings that apply to this job."""
     site: Site
     options: Mapping[str, str]
-    """The user's sbatch options: the profile's defaults, overridden by the spec."""
+    """sbatch options: the profile's defaults, overridden by the spec's options."""
     directives: Mapping[str, str]
     """`#SBATCH` options of a batch script; empty for other jobs."""
     runtime: containers.Runtime
@@ -90,7 +90,7 @@ class Resolved:
     mounts: tuple[containers.Mount, ...]
     """The profile's mounts, followed by the job's mounts."""
     mount_links: tuple[str, ...]
-    """Shell lines that create links for mounts on the node."""
+    """Shell lines that create, on the node, a link for each mount with a variable in its path."""
     environment: Mapping[str, str]
 
     @property
@@ -99,7 +99,7 @@ class Resolved:
 
     @property
     def effective_options(self) -> dict[str, str]:
-        """Return the script's `#SBATCH` options, overridden by the command line's."""
+        """Return the script's `#SBATCH` options, overridden by the options of the command line."""
         return {**self.directives, **self.options}
 
     @property
@@ -123,7 +123,7 @@ class Resolved:
 
     @property
     def environment_lines(self) -> tuple[str, ...]:
-        """Return shell lines for the node that enter the environment."""
+        """Return the shell lines that activate the environment on the node."""
         environment = self.site.environment
         return () if environment is None else environment.setup
 
@@ -137,7 +137,7 @@ class Resolved:
     def runs_in_work(self) -> bool:
         """Return whether the job has its own working directory. On this machine a job without
         --push runs in the notebook's folder, which does not exist on a remote cluster. A lab runs
-        in the home, so that its files stay."""
+        in the home, so that its files outlive the job."""
         if self.spec.push is not None:
             return True
         return not self.kind.is_in_home and self.profile.host is not None
@@ -145,8 +145,8 @@ class Resolved:
     @property
     def script_folder(self) -> str | None:
         """Return the working directory of a batch script: its --chdir, or else the pushed folder.
-        Without both, it is the folder of the submission on this machine, and the home on a remote
-        cluster."""
+        Without both, return the home on a remote cluster, and the notebook's or terminal's folder
+        on this machine."""
         if said := self.effective_options.get("chdir"):
             return home_expanded(said, self.site.home)
         if self.spec.push is not None:
@@ -171,8 +171,8 @@ class Resolved:
 
     @property
     def folder(self) -> str:
-        """Return the folder of the user's files on the cluster. A copy on the node is copied back
-        to it."""
+        """Return the folder of the user's files on the cluster. The job copies changes in a copy on
+        the node back to this folder."""
         if self.kind.is_raw_script:
             return self.script_folder or self.site.home
         there = self.works_in
@@ -213,7 +213,7 @@ def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     """Resolve a job. `profile` contains the settings that apply to it (`ClusterProfile.for_job`).
 
-    Raise a RequestError that names the invalid word of `spec`."""
+    Raise a RequestError that names the invalid part of `spec`."""
     check_spec(spec)
     kind = kind_of(spec)
     spec = kind.completed(spec, profile)
@@ -251,13 +251,13 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
 
 
 def _with_mounts(job: Resolved, texts: Iterable[str]) -> Resolved:
-    """Parse the mounts. Raise RequestError for a malformed mount, or a mount that a sweep cannot
-    have."""
+    """Return the job with the parsed mounts. Raise RequestError for a malformed mount, or for a
+    mount that sweeps do not support."""
     places = MountRoots(job.site.home, job.works_in, str(job.job_dir.path))
     found = parse_mounts(texts, places)
     if found.links and job.kind.has_tasks:
         raise RequestError(
-            "A sweep cannot mount a folder named by a variable of the node.",
+            "A sweep cannot mount a folder whose path contains a variable of the node.",
             hint="Give the folder's path, or run without an image.",
             option="mount",
         )
@@ -275,7 +275,7 @@ def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, 
     """Return the runtime and the image that the job names. Raise RequestError if the runtime is
     unknown, or for packages and an image together.
 
-    A job without image and container runs on the node itself."""
+    A job without an image and a container name runs on the node itself."""
     image = image_of(spec, profile)
     contained = image or spec.container_name
     usual = profile.runtime if contained else "none"
@@ -296,13 +296,13 @@ def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
     """Raise RequestError for an option that the runtime does not support."""
     if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
-            f"--container-remap-root needs pyxis or enroot, and the runtime is {runtime.name}.",
+            f"--container-remap-root needs pyxis or enroot, but the runtime is {runtime.name}.",
             hint="To install packages as root, build an image with `%%slurm_image`.",
             option="container-remap-root",
         )
     if spec.container_name is not None and runtime.name != "pyxis":
         raise RequestError(
-            f"--container-name needs pyxis, and the runtime is {runtime.name}.",
+            f"--container-name needs pyxis, but the runtime is {runtime.name}.",
             hint="Build an image with `%%slurm_image NAME --from IMAGE`, then use --image NAME.",
             option="container-name",
         )
@@ -324,15 +324,17 @@ def _check_places(job: Resolved) -> None:
 
 
 def _check_output(job: Resolved) -> None:
-    """Raise RequestError if the folder of a batch script's output file is not shared with the
-    nodes. Slurm opens that file before it runs the script."""
+    """Raise RequestError if a batch script writes its output to a folder that is not shared with
+    the nodes. Slurm opens the output file before it runs the script. Do not check an absolute path.
+    """
     if job.effective_options.get("output", "").startswith("/"):
         return
     _check_seen(job.profile, [("The batch script's folder (--chdir)", job.script_folder)])
 
 
 def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
-    """Check pairs of a place, in words for users, and its path."""
+    """Raise RequestError if a path is in a folder that is not shared with the nodes. `places`
+    contains pairs of a name for messages and a path."""
     for place, path in places:
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
@@ -350,7 +352,7 @@ def check_spec(spec: JobSpec) -> None:
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, kind)
     if not _ID.fullmatch(spec.id):
-        raise RequestError(f"{brief(spec.id)!r} is not a job ID of eight characters a-z and 2-7.")
+        raise RequestError(f"{brief(spec.id)!r} is not a job ID. Use eight characters a-z and 2-7.")
     if not _NAME.fullmatch(spec.name):
         raise RequestError(
             f"{brief(spec.name)!r} is not a valid job name.",
@@ -372,7 +374,7 @@ def _check_files(spec: JobSpec) -> None:
         if not pattern.strip() or ".." in pattern.split("/"):
             raise RequestError(
                 f"--fetch {pattern!r} cannot match files in the job's working directory.",
-                hint="Use .gitignore patterns: results/**, *.png, /model.pt.",
+                hint="Use .gitignore patterns such as results/**, *.png or /model.pt.",
             )
 
 
@@ -391,7 +393,7 @@ def check_environment(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
             raise RequestError(
-                f"{name!r} is not a valid name of an environment variable.", option="env"
+                f"{name!r} is not a valid name for an environment variable.", option="env"
             )
         if _SHELLS.fullmatch(name):
             raise RequestError(
@@ -404,7 +406,7 @@ def check_environment(env: Mapping[str, str]) -> None:
         if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
             raise RequestError(
                 f"The environment variable {name} makes the environment too large: Linux allows "
-                "128 KiB for one variable, and jupyter-slurm 1 MiB for all variables.",
+                "128 KiB for one variable, and jupyter-slurm allows 1 MiB for all variables.",
                 hint="Pass large values as variables (--in) or in a file.",
                 option="env",
             )
@@ -434,7 +436,7 @@ def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
         text.encode()
     except UnicodeEncodeError as exc:
         raise RequestError(
-            f"{part} contains a lone surrogate ({text[exc.start]!r}, at {exc.start}), which "
-            "cannot be sent.",
+            f"{part} contains a lone surrogate ({text[exc.start]!r} at position {exc.start}), "
+            "which cannot be sent.",
             hint="Use valid Unicode. File names must be UTF-8.",
         ) from exc

@@ -1,10 +1,10 @@
 """The batch script of a job. No I/O.
 
-In every case it must claim its attempt (so that a job submitted twice runs once), report its start,
-forward signals to the program, and write its exit code to `exit.N.json`. It requires bash 4.2
-(2011) on the node, but not Python.
+The script always claims its attempt, so that a job that was submitted twice runs once. It reports
+its start, forwards signals to the program, and writes the exit code to `exit.N.json`. It requires
+bash 4.2 (2011) on the node, but not Python.
 
-If the profile's `storage` says so, the node has a copy of the job's folder `work`, and the script
+If `storage.stage` is set in the profile, the script copies the job's folder `work` to the node, and
 copies changes back however the job ends.
 """
 
@@ -28,12 +28,13 @@ SETUP_EXIT = 66
 """The exit code if a module or the profile's setup failed: EX_NOINPUT of sysexits.h, which programs
 rarely use."""
 _MEASURED_MIB = 128
-"""The minimum memory on a node for jobs that are measured."""
+"""The minimum memory of a job on a node for measuring its usage."""
 STAGE_INSIDE = "/mnt/work"
-"""The container path of the node's copy of the job's files."""
+"""The path, in the container, of the copy of the job's files on the node."""
 _RESERVES_IN_LIMIT = 5
-"""The minimum time limit for a reserve, as a multiple of the reserve. Slurm may send a signal a
-minute early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
+"""The minimum time limit of a job with a reserve (`storage.reserve_s`), as a multiple of the
+reserve. Slurm may send a signal a minute early, and at once if the limit is shorter than the
+reserve (sbatch(1), --signal)."""
 NO_ROOM_EXIT = 74
 """The exit code if the job's folder cannot be written: EX_IOERR of sysexits.h."""
 FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
@@ -111,8 +112,8 @@ def render_environment(env: Mapping[str, str]) -> str:
 
 
 def render_enter(plan: ScriptPlan) -> str:
-    """Return the text of `enter`. It runs another program in the plan's container, from the same
-    folder and after the same modules and setup as the job's own program."""
+    """Return the text of the script `enter`. It runs another program in the plan's container, with
+    the folder, modules and setup of the job's own program."""
     lines = (
         "#!/bin/bash -l" if plan.login_shell else "#!/bin/bash",
         f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
@@ -147,8 +148,8 @@ def _command(argv: Sequence[str], numbers: Mapping[str, str]) -> str:
 
 
 def _target(plan: ScriptPlan) -> str:
-    """Return shell text that prints the process to signal, or nothing before the program has
-    started."""
+    """Return shell text that prints the ID of the process to signal, or nothing before the program
+    has started."""
     if plan.pid_file is None:
         return "$(program)"
     stem, suffix = plan.pid_file.removesuffix(".pid"), '"$JSLURM_NODE".pid'
@@ -193,11 +194,11 @@ if ! type module >/dev/null 2>&1; then
 fi
 load_module() {
   if ! type module >/dev/null 2>&1; then
-    echo "jupyter-slurm: this node has no 'module' command, so '$1' cannot be loaded" >&2
+    echo "jupyter-slurm: cannot load the module '$1': this node lacks the command 'module'" >&2
     rc=66; exit $rc
   fi
-  # Environment Modules before 4 print ERROR and return 0, so check which modules are loaded
-  # afterwards.
+  # Environment Modules before version 4 print ERROR and return 0. So check afterwards
+  # whether the module is loaded.
   if ! module load "$1" || ! module list 2>&1 | grep -qF -- "${1%%/*}"; then
     echo "jupyter-slurm: cannot load the module '$1'; list the modules with 'module avail'" >&2
     rc=66; exit $rc
@@ -219,13 +220,13 @@ _NEWS = """printf '%s %s\\n' "$task" "$attempt" >>"$sweep_dir/news\""""
 
 _CLAIM = """\
 # After a lost answer the job may be submitted again. Only the first of the two jobs can create this
-# folder (mkdir is atomic, on NFS too). The other job exits at once.
+# folder (mkdir is atomic, even on NFS). The other job exits at once.
 if ! mkdir "$job_dir/claim.$attempt"; then
   if [ -d "$job_dir/claim.$attempt" ]; then
-    echo "jupyter-slurm: another submission of this job already runs" >&2
+    echo "jupyter-slurm: another submission of this job is already running" >&2
     exit {duplicate_exit}
   fi
-  echo "jupyter-slurm: $job_dir cannot be written on $HOSTNAME" >&2
+  echo "jupyter-slurm: cannot write to $job_dir on $HOSTNAME" >&2
   exit {no_room_exit}
 fi
 """
@@ -375,25 +376,25 @@ exit "$rc"
 
 _MAKE_WORK = 'mkdir -p -- "{folder}/work" || {{ rc={no_room_exit}; exit $rc; }}'
 
-# The lock ends with its holder, even if it is killed. Remove folders without a lock, but only this
-# node's, since shared file systems may not share locks. File system clocks are coarse: after `tick`
-# every change is newer than `stamp`.
+# The system releases the lock when its holder ends, even if the holder is killed. Remove folders
+# without a lock, but only those of this node, since shared file systems may not share locks. File
+# system clocks are coarse. Once `tick` is newer than `stamp`, every later change is newer too.
 _STAGE_IN = """
 no_stage() {{ echo "jupyter-slurm: $1" >&2; rc={setup_exit}; exit $rc; }}
 {check}
 scratch={scratch}
-(umask 077; mkdir -p -- "$scratch") || no_stage "$scratch cannot be written on $HOSTNAME"
+(umask 077; mkdir -p -- "$scratch") || no_stage "cannot write to $scratch on $HOSTNAME"
 if command -v flock >/dev/null 2>&1; then
   for old in "$scratch/jupyter-slurm.$HOSTNAME".*/lock; do
     [ -O "$old" ] && flock -n "$old" rm -rf -- "${{old%/lock}}"
   done
 fi
 new="$scratch/.jupyter-slurm.$HOSTNAME.$SLURM_JOB_ID.$attempt"
-mkdir -m 700 -- "$new" && exec 8>"$new/lock" || no_stage "$scratch cannot be written on $HOSTNAME"
+mkdir -m 700 -- "$new" && exec 8>"$new/lock" || no_stage "cannot write to $scratch on $HOSTNAME"
 flock -n 8 2>/dev/null
 stage="$scratch/jupyter-slurm.$HOSTNAME.$SLURM_JOB_ID.$attempt"
 mv -- "$new" "$stage" && cp -a -- "$job_dir/work" "$stage/work" ||
-  no_stage "the job's files cannot be copied to $stage on $HOSTNAME"
+  no_stage "cannot copy the job's files to $stage on $HOSTNAME"
 : >"$stage/stamp"
 until [ "$stage/tick" -nt "$stage/stamp" ]; do sleep 0.01; : >"$stage/tick"; done
 ln -sfn -- "$stage/work" "$job_dir/stage" || {{ rc={no_room_exit}; exit $rc; }}
@@ -419,7 +420,7 @@ _STAGE_OUT = """
       rm -rf -- "$stage"
     else
       rm -f -- "$stage/lock"
-      echo "jupyter-slurm: some files were not copied; they are in $stage/work on $HOSTNAME"
+      echo "jupyter-slurm: cannot copy all files back; see $stage/work on $HOSTNAME"
       [ "$rc" != 0 ] || rc={no_room_exit}
     fi
   elif [ -n "$stage" ]; then
@@ -473,8 +474,7 @@ def staged(job: Resolved) -> Staged:
 
 
 def _reserve_s(options: Mapping[str, str], reserve: int) -> int:
-    """Return the profile's reserve; 0 if the job is too short, or stops itself at a signal of
-    `--signal`."""
+    """Return the profile's reserve; 0 if the job's time limit is too short or `--signal` is set."""
     if options.get("signal"):
         return 0
     limit_s = parse_time_s(options["time"]) if options.get("time") else None

@@ -1,7 +1,7 @@
-"""Send cells to their session, `node/session.py`.
+"""The submission of cells to their session, `node/session.py`.
 
-A session accepts each ID once, so a cell can be sent again safely. Its files report output and end
-like those of any cell (`watcher.py`, `ending.py`).
+A session accepts each ID once, so a cell can be sent again safely. The cell's files report its
+output and end, as for a cell in a job of its own (`watcher.py`, `ending.py`).
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ def ask(
     try:
         cluster.transport.upload_and_append(folder.path, files, *request, timeout_s=_TIMEOUT_S)
     except TimedOutError as exc:
-        raise ConnectionLostError(f"The session's folder does not answer: {exc}.") from exc
+        raise ConnectionLostError(f"Cannot reach the session's folder: {exc}.") from exc
 
 
 def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
-        f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
-        hint="Its variables are lost. Start another session with `%slurm session start [OPTIONS]`.",
+        f"The session {session.name} ({session.id}) has ended ({session.state.word}), and its "
+        f"variables are lost.{why}",
+        hint="Start another session with `%slurm session start [OPTIONS]`.",
     )
 
 
@@ -148,8 +149,7 @@ def ends_s(session: Job) -> float | None:
 
 
 def rests(registry: JobRegistry, session_id: str) -> None:
-    """Note the start of the session's idle time, once the session has started or a cell has
-    ended."""
+    """Record that the session is idle from now on, unless it has unfinished cells or has ended."""
     with registry.lock(), suppress(NotFoundError):  # forgotten
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))

@@ -1,4 +1,4 @@
-"""Submit one job, and continue until the outcome of the submission is known.
+"""The submission of one job, which continues until its outcome is known.
 
 Law: a job is recorded with its token before sbatch is called, and looked up twice, with a pause,
 before sbatch is called again. The answer can be lost at any point: the controller accepts the job
@@ -63,7 +63,7 @@ _WAIT_TOLD_S = 1.0
 
 
 def withdraw(registry: JobRegistry, job_id: str) -> bool:
-    """Cancel a job that was not sent yet. Return False if it may have been sent."""
+    """Cancel an unsent job. Return False if the job may have been sent."""
     with registry.lock():
         record = registry.record(job_id)
         if record.job.state is not JobState.SUBMITTING or record.sbatch_calls:
@@ -89,7 +89,7 @@ def _end_unsent(registry: JobRegistry, record: Record) -> None:
 
 
 def _drop_spec(registry: JobRegistry, record: Record) -> None:
-    """Drop the spec and its variables after the submission."""
+    """Delete the spec and the local files of its variables."""
     for path in spooled(record.spec):
         path.unlink(missing_ok=True)
     registry.note(record.job.id, spec=None)
@@ -183,7 +183,8 @@ class Submitter:
         return self._pursue()
 
     def _pursue(self) -> bool:
-        """Look up the outcome of an earlier call of sbatch, or call it."""
+        """Look up the outcome of an earlier call of sbatch, or call sbatch. Return whether the
+        submission is settled."""
         if self._calls == 0:
             return self._cancelled_meanwhile() or self._call_sbatch()
         answer = self._look_up()
@@ -207,9 +208,9 @@ class Submitter:
             return False
         return self._reject(
             SubmitError(
-                "sbatch succeeded without printing a job ID, and Slurm has no record of the job.",
-                hint="A wrapper or a plugin of the site probably refused the job. Change the "
-                "options as its message says, or ask the site.",
+                "sbatch succeeded without printing a job ID, and Slurm has no record of the job. A "
+                "wrapper or a plugin of the site probably refused the job.",
+                hint="Change the options as the output of sbatch says, or ask the site's support.",
                 detail=_words(read(self._dir.submit_err), stdout) or None,
             )
         )
@@ -291,7 +292,7 @@ class Submitter:
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:
-        """Show the reason in the job if sbatch takes long."""
+        """While sbatch takes long, record the reason as the job's problem."""
         answered = threading.Event()
 
         def look() -> None:
@@ -352,7 +353,7 @@ class Submitter:
         return True
 
     def _tell_wait(self, why: str | None) -> None:
-        """Show the reason why the submission waits, or None once it no longer waits."""
+        """Record the reason why the submission waits; None once it no longer waits."""
         job = self._registry.job(self._id)
         if job.cancel_requested_s is None:
             self._registry.found(job, why=why)
@@ -372,8 +373,8 @@ class Submitter:
         return cancelled() or self._stop.is_set() or self._registry.closed
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
-        """Push the folder once per job. Later edits have no effect. Return False if the push was
-        stopped or the job cancelled."""
+        """Push the folder once per job. Later edits do not affect the job. Return False if the push
+        was stopped or the job cancelled."""
         cluster = self._cluster
         now = self._transfers.snapshot(
             cluster.name,
@@ -419,8 +420,8 @@ class Submitter:
                 )
             )
         raise ControllerError(
-            f"sbatch got no clear answer on {self._cluster.name}; checking whether the job was "
-            "accepted.",
+            f"sbatch did not get a clear answer on {self._cluster.name}. Checking whether Slurm "
+            "accepted the job.",
             detail=words or None,
         )
 
@@ -442,7 +443,7 @@ class Submitter:
 
     @property
     def _token(self) -> str:
-        """Our ID in Slurm's name and comment."""
+        """Our ID in the job's name and comment in Slurm."""
         return self._id
 
     def _look_up_history(self) -> str | None:
@@ -462,7 +463,7 @@ class Submitter:
         return rows[0].slurm_id if rows else None
 
     def _learned(self, answer: str) -> dict[str, object]:
-        """Return the changes of the job after the `answer` that settles its submission."""
+        """Return the fields of `Job` that follow from `answer`, which settles the submission."""
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:

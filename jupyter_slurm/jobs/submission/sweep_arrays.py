@@ -1,4 +1,4 @@
-"""Submit a sweep as one job array, or several if the cluster's limits require it.
+"""The submission of a sweep as one job array, or as several if the cluster's limits require it.
 
 Each array has its own token and is submitted exactly once, like a job. MaxArraySize limits an
 array's indices, so a longer sweep has arrays with an offset. An array that exceeds the user's
@@ -50,7 +50,8 @@ _OURS = frozenset("array job-name comment dependency output open-mode chdir".spl
 
 
 def plan(tasks: Iterable[int], size: int | None) -> list[TaskArray]:
-    """Return the arrays of these tasks. `size` is MaxArraySize; None keeps the indices.
+    """Return the arrays for these tasks. `size` is MaxArraySize. If `size` is None, the indices do
+    not change.
 
     >>> [(array.tasks, array.offset) for array in plan(range(25), 20)]
     [('0-19', 0), ('20-24', 20)]
@@ -84,7 +85,8 @@ def array_command(
     _, blank, words = given["comment"].partition(" ")
     dependency = None if array.base else given.get("dependency")
     if after is not None:
-        # Alternatives (`?`) cannot be joined with another dependency. The previous array has them.
+        # Alternatives (`?`) cannot be combined with another dependency. The previous array already
+        # waits for the alternatives.
         together = dependency if dependency and "?" not in dependency else None
         dependency = ",".join(filter(None, (together, f"afterany:{after}")))
     of_array: dict[str, str | None] = {
@@ -221,7 +223,7 @@ class SweepSubmitter(Submitter):
             self._note_calls(0)
             raise ControllerError(
                 f"Slurm has no record of the array {self._after}, which must end first.",
-                hint="The sweep continues when the end of that array is known.",
+                hint="Wait. The sweep continues when the end of that array is known.",
             )
         return super()._judge(done)
 
@@ -238,8 +240,8 @@ class SweepSubmitter(Submitter):
             return True
         if not queued:  # other jobs use the whole limit
             raise ControllerError(
-                "Your submit limit is reached.",
-                hint="The sweep continues when other jobs have ended.",
+                "You have reached your submit limit.",
+                hint="Wait. The sweep continues when other jobs have ended.",
             )
         self._full_at, self._seen = queued, -1
         return True

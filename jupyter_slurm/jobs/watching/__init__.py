@@ -1,1 +1,1 @@
-"""Watch the queue, the nodes, growing files and resource usage."""
+"""Watching of the queue, the nodes, growing files and resource usage."""

@@ -1,4 +1,5 @@
-"""Reconcile our jobs with a squeue listing: find reasons for waiting, starts and ends.
+"""The reconciliation of our jobs with a squeue listing, which finds reasons for waiting, starts and
+ends.
 
 `watcher.py` decides when to list the queue; `ending.py` judges how a job ended.
 """
@@ -128,7 +129,8 @@ class Comparison:
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
-        """Copy the session's state in the queue to its cells, since squeue does not list them."""
+        """Copy the session's time limit to its cells and clear their problems, since squeue does
+        not list cells."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
         with self._registry.lock():  # a cell that ends now keeps its problem
             for record in self._registry.live(self._cluster.name):
@@ -177,7 +179,7 @@ class Comparison:
                 self._registry.change(job.id, **changes)
 
     def _allocation(self, job: Job) -> dict[str, object]:
-        """Ask once for the job's allocation; return fields of `Job`."""
+        """Ask once for the job's allocation. Return fields of `Job`; {} if nothing is new."""
         if job.usage is not None or job.slurm_id is None:
             return {}
         given = ask_allocation(self._cluster, self._registry.record(job.id))
@@ -205,7 +207,8 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
     """Return fields of `Job` from the row of a live job."""
     changes: dict[str, object] = {
         "state": state,
-        # The job may have been renamed; our names in Slurm end in the ID (`slurm_name`).
+        # The user may have renamed the job. Our names in Slurm end with the job's ID
+        # (`slurm_name`).
         "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
         "user": row.user,
         "partition": row.partition,

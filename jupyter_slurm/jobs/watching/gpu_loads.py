@@ -35,8 +35,8 @@ class GpuLoads:
         self._due_s = float("-inf")
 
     def read(self, transport: Transport, jobs: Iterable[Job]) -> Mapping[str, float]:
-        """Map the ID of each job that measures its GPUs to their mean load, 0 to 1. Cached for half
-        a minute."""
+        """Return the mean load, 0 to 1, of the GPUs of each job that measures them, by job ID. The
+        loads are cached for half a minute."""
         if time.monotonic() < self._due_s:
             return self._known
         spans = _spans(jobs)
@@ -55,7 +55,7 @@ class GpuLoads:
 
 def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
     """Return the last bytes of each measurement file as a span, with the job's ID. Leave out
-    arrays, since their tasks have no common file."""
+    arrays, since their tasks do not share a file."""
     found = []
     for job in jobs:
         measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_raw_script

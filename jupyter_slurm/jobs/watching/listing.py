@@ -38,7 +38,7 @@ class _Listed:
     candidates: tuple[tuple[str, float | None], ...]
     """The IDs and submission times of our jobs that may be this job."""
     job_id: str | None
-    """The ID of our job."""
+    """Our ID of the job; None without a record."""
     keys: tuple[str, ...]
 
 
@@ -51,7 +51,7 @@ class Difference(NamedTuple):
 
 
 class Table:
-    """Rows by key, without I/O. `compare` may run while another thread reads; `put` may not."""
+    """Rows by key, without I/O. Another thread may read during `compare`, but not during `put`."""
 
     def __init__(self, cluster: str, since: int = 0) -> None:
         """`since` is the first revision."""
@@ -61,9 +61,9 @@ class Table:
         self._rows.remembers_since = since
 
     def compare(self, listed: Iterable[RawRow], ours: Ours, user: str | None = None) -> Difference:
-        """Compare with a new listing. `ours` contains our records by Slurm's ID. Slurm may have
-        reused an ID for another user's job. `user` is the owner of our jobs. If `user` is None, all
-        listed jobs are the user's, and ended jobs stay."""
+        """Return the changes made by a new listing. `ours` contains our records by Slurm's ID.
+        Slurm may have reused an ID for another user's job. `user` is the owner of our jobs. If
+        `user` is None, all listed jobs belong to the user, and rows of ended jobs are kept."""
         by_id: dict[str, list[RawRow]] = {}
         for raw in listed:
             by_id.setdefault(raw.whole_id, []).append(raw)
@@ -195,7 +195,7 @@ def _task_name(row: QueueRow, array: Job) -> str:
 
 def whole_array(listed: Iterable[ListedJob], known: Mapping[str, str]) -> ListedJob:
     """Return the row of an array without a record, from its listed tasks and the `known` states of
-    all (`Job.tasks`)."""
+    all tasks (`Job.tasks`)."""
     rows = list(listed)
     first = leading(rows)
     split = [(row.slurm_id or "").partition("_") for row in rows]
@@ -268,7 +268,7 @@ class Listing(Viewers):
             self._note(problem)
 
     def close(self) -> None:
-        """Answer waiting calls. A new listing serves later calls."""
+        """Make waiting calls return. Later calls use a new `Listing`."""
         with self._registry.lock():
             self.closed = True
             self._registry.notify()
@@ -280,7 +280,7 @@ class Listing(Viewers):
 
 
 class ClusterQueue:
-    """The queue of one cluster: this user's jobs and everyone's.
+    """The queue of one cluster: this user's jobs, and the jobs of all users.
 
     `begin(now)` is called for the first viewer; `now` is set if the last listing is outdated.
     """
@@ -302,8 +302,8 @@ class ClusterQueue:
         return min((one.due_s for one in both if one.has_viewers), default=0.0)
 
     def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
-        """Update the tables from a squeue listing of this user's or everyone's jobs. For `ours` see
-        `Table`."""
+        """Update the tables from a squeue listing of this user's jobs or of all users' jobs. For
+        `ours` see `Table.compare`."""
         self.mine.answered([row for row in rows if row.user == user], ours, None)
         if everyone:
             self.everyone.answered(rows, ours, user)

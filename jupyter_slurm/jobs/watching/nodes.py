@@ -50,7 +50,7 @@ class Nodes:
             )
 
     def way_opened(self) -> None:
-        """Ask again at once after a reconnect, if there was a problem."""
+        """Ask again at once after a reconnect, if the last request failed."""
         if self._shown.problem is not None:
             self._now.set()
 
@@ -59,7 +59,7 @@ class Nodes:
         self._shown.wake()
 
     def close(self) -> None:
-        """Answer waiting and later calls, and end the thread. `join` waits for it."""
+        """Make waiting and later calls return, and end the thread. `join` waits for the thread."""
         self._stop.set()
         self._shown.wake()
         self._wake.set()

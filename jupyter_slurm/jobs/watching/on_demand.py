@@ -53,7 +53,7 @@ class Viewers:
 
     @contextmanager
     def viewing(self, begin: Callable[[], None]) -> Iterator[None]:
-        """Count a viewer; call `begin` for the first."""
+        """Count a viewer; call `begin` for the first viewer."""
         with self._counting:
             is_first = not self.has_viewers
             self._viewing += 1
@@ -63,7 +63,7 @@ class Viewers:
             yield
         finally:
             with self._counting:
-                # Keep this order: in between, a caller without the lock still finds a viewer.
+                # Keep this order, so that a caller without the lock always finds a viewer.
                 self._left_s = time.monotonic()
                 self._viewing -= 1
 

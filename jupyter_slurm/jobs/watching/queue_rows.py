@@ -1,4 +1,4 @@
-"""Match squeue rows with our jobs, and read them. No I/O."""
+"""Rows of squeue: their jobs and their values. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_GPUS = 10**9
 _CLOCKS_DIFFER_S = 300.0
-"""Seconds by which the controller's clock may lag."""
+"""Seconds by which the controller's clock may differ from ours."""
 _HasStateT = TypeVar("_HasStateT", bound="_HasState")
 
 
@@ -29,7 +29,7 @@ def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
     state reuses IDs.
 
     Our token identifies a job. If a site's job_submit plugin has rewritten name and comment, the
-    submission time identifies it. A requeue changes that time (`_job_requeue_op` in
+    submission time identifies the job. A requeue changes the time (`_job_requeue_op` in
     src/slurmctld/job_mgr.c).
     """
     if any(is_of_array(one, row) for one in record.arrays) or bears_id(record.job.id, row):
@@ -62,7 +62,7 @@ def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
 
 
 def is_accounted(record: Record, row: AcctRow) -> bool:
-    """Return whether a row of accounting, which has no comment, is the job."""
+    """Return whether an accounting row is the job. Accounting rows do not contain the comment."""
     job = record.job
     if _is_submission(record, row):
         return True
@@ -84,13 +84,13 @@ def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool
 
 
 def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the job of a queue row. `candidates` are the jobs to which Slurm has given the row's
-    ID."""
+    """Return the job of a queue row, if any. `candidates` are the jobs to which Slurm has given the
+    row's ID."""
     return next((record.job for record in candidates if is_same(record, row)), None)
 
 
 def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the job of an accounting row."""
+    """Return the job of an accounting row, if any."""
     return next((record.job for record in candidates if is_accounted(record, row)), None)
 
 
@@ -100,8 +100,8 @@ class _HasState(Protocol):
 
 
 def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
-    """Return the row that represents a whole array: the row of a running task, else of a waiting
-    task, else of a failed task."""
+    """Return the row that represents a whole array. Prefer a running task, then another live task,
+    a waiting task, a failed task and a completed task."""
 
     def rank(row: _HasStateT) -> int:
         if states.is_terminal(row.state):
@@ -112,7 +112,7 @@ def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
 
 
 def nodes_of(row: QueueRow) -> tuple[str, ...]:
-    """Return the job's nodes. Raise MalformedError if the row has no valid node list."""
+    """Return the job's nodes. Raise MalformedError if the row's node list is invalid."""
     try:
         return tuple(parse_nodelist(row.nodelist or ""))
     except ValueError as exc:

@@ -1,7 +1,7 @@
-"""Slurm's samples of jobs that do not measure themselves, from `sstat`, for viewers only.
+"""Usage samples from Slurm's `sstat`, for viewers of jobs that do not measure themselves.
 
 A request takes time on the job's nodes, so all viewers of a job share at most two requests a
-minute. Samples are kept while the job has had viewers recently.
+minute. Samples are kept for an hour after the last viewer.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class SlurmSamples:
     def after(
         self, cluster: SlurmCluster, job: Job, since_s: float
     ) -> tuple[list[UsageSample], Problem | None]:
-        """Return newer samples, and the reason why samples are missing. Raises TransportError."""
+        """Return the samples after `since_s`, and the reason why samples are missing, if any.
+        Raises TransportError."""
         series = self._of(job)
         with series.lock:
             slurm_id = job.slurm_id if job.state is JobState.RUNNING else None
@@ -99,7 +100,7 @@ class SlurmSamples:
 def _silent(detail: str | None) -> Problem:
     return NotMeasuredError(
         "Slurm has not sampled the usage of this job.",
-        hint="Wait half a minute after the start for the first samples. Sites may disable "
-        "sampling (JobAcctGatherType).",
+        hint="Wait until half a minute after the start. If samples are still missing, ask the "
+        "site whether sampling is enabled (JobAcctGatherType).",
         detail=detail,
     ).problem()

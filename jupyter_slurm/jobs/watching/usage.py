@@ -127,8 +127,8 @@ class Measured:
         )
 
     def _read(self, job: Job, position: UsageCursor) -> tuple[list[UsageSample], UsageCursor, bool]:
-        """Return the samples starting at `position`, the next position, and whether these samples
-        are the last."""
+        """Return the samples starting at `position`, the next position, and whether all data was
+        read."""
         if job.started_s is None:
             return [], position, True
         measured = self._registry.job(job.session) if job.session is not None else job
@@ -211,8 +211,8 @@ def _during(job: Job, sample: UsageSample) -> bool:
 
 
 def _without_samples(job: Job) -> Problem | None:
-    """Return the reason why a job that measures itself has no sample; None before a sample is
-    due."""
+    """Return the reason why samples of a job that measures itself are missing; None before a sample
+    is due."""
     if job.started_s is None:
         return None
     if job.state.final:

@@ -1,4 +1,5 @@
-"""Watch one cluster's live jobs with two threads, whatever the number of jobs and viewers.
+"""The watch of one cluster's live jobs, with two threads regardless of the number of jobs and
+viewers.
 
 The files thread detects starts, output and ends of jobs at once. The queue thread runs one `squeue`
 per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for waiting,
@@ -46,10 +47,10 @@ _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
 later."""
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
-"""The factor of the interval if jobs have not changed for a minute."""
+"""The factor for the interval if jobs have not changed for a minute."""
 _OLD_S = 3600.0
 _OLD_FACTOR = 10.0
-"""The factor of the interval if jobs have not changed for an hour."""
+"""The factor for the interval if jobs have not changed for an hour."""
 _REST_FACTOR = 3.0
 """The pause after listing everyone's jobs, as a multiple of the listing's duration."""
 
@@ -88,11 +89,11 @@ class Watch:
         self._stirred_s = time.monotonic()
 
     def files_changed(self) -> None:
-        """Watch another set of files."""
+        """Update the set of watched files."""
         self._files_wake.set()
 
     def is_ending(self, job_id: str) -> bool:
-        """Return whether the job's end is being judged."""
+        """Return whether a thread is judging the job's end."""
         return job_id in self._ending
 
     def _begin(self) -> None:
@@ -124,7 +125,8 @@ class Watch:
         self.nodes.way_opened()
 
     def await_cell(self, job: Job, wait_s: float) -> None:
-        """Wait for the result of a session's cell, and record its end like the files thread."""
+        """Wait for the result of a session's cell, and record the cell's end as the files thread
+        does."""
         result = JobDir(PurePosixPath(job.job_dir)).result(0)
         try:
             if self._cluster.transport.grown({result: 0}, wait_s=wait_s, wake=self._stop):
@@ -133,7 +135,7 @@ class Watch:
             pass
 
     def wake_waiters(self) -> None:
-        """Answer all calls that wait for nodes."""
+        """Make all calls that wait for nodes check their condition."""
         self.nodes.wake()
 
     def close(self) -> None:
@@ -270,7 +272,7 @@ class Watch:
         return wanted
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
-        """Do nothing, since every growth already wakes waiting calls."""
+        """Do nothing, since the growth of any file already wakes waiting calls."""
 
     def _tasks_told(self, job_id: str, path: PurePosixPath) -> None:
         self.sweeps.table(job_id).news()
@@ -306,8 +308,8 @@ class Watch:
             folder = JobDir(PurePosixPath(job.job_dir))
             if job.state.final or path != folder.started(job.restarts):
                 return
-            # Prefer Slurm's node name, since tunnels connect to it and the job wrote this file
-            # itself.
+            # Prefer the node name from Slurm, because tunnels connect to the node and the job can
+            # forge this file.
             changes = {"started_s": started.time_s, **started.known(job)}
             if not job.on_login:  # on a login node, only `look` sets the reason
                 changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
@@ -349,7 +351,8 @@ class Watch:
             if not waiting and not self.listing.has_viewers:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
-                # A job that has ended by now needs no request to the controller.
+                # Wait briefly, because a job that ends at once does not need a request to the
+                # controller.
                 first_s = self.listing.due_s if self.listing.has_viewers else _FIRST_LOOK_S
                 self._asked.wait(min(self._cluster.profile.poll_s, first_s))
                 self._asked.clear()
@@ -387,7 +390,8 @@ class Watch:
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
-        """Pause until the next squeue for the profile's interval, and longer without changes."""
+        """Wait for the profile's interval before the next squeue, and longer after errors or
+        without changes."""
         least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
@@ -398,14 +402,14 @@ class Watch:
             interval_s *= _OLD_FACTOR
         elif quiet_s > _YOUNG_S:
             interval_s *= _CALM_FACTOR
-        # A user's request may shorten the profile's interval, but many new jobs may not.
+        # A user's request ends the wait at once. New jobs end it only after the profile's interval.
         if not self._asked.wait(least_s):
             self._queue_wake.wait(max(0.0, interval_s - least_s))
         self._asked.clear()
         self._queue_wake.clear()
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
-        """Note the problem of these jobs, and of the cells of sessions among them."""
+        """Record the error as the problem of these jobs and of their cells."""
         silent = {job.id for job in jobs}
         for record in self._registry.live(self._cluster.name):
             if not silent.isdisjoint((record.job.id, record.job.session)):

@@ -106,7 +106,7 @@ def test_requeued_job_has_separate_files(tmp_path: Path) -> None:
 def test_missing_folder_is_an_error_and_not_a_duplicate(tmp_path: Path) -> None:
     done = run(tmp_path, ScriptPlan("t", str(tmp_path / "gone"), ["true"]))
     assert done.returncode == 74
-    assert "cannot be written" in done.stderr
+    assert "cannot write to" in done.stderr
 
 
 def test_missing_program_exits_with_127(tmp_path: Path) -> None:
