@@ -1,5 +1,6 @@
 """The agent: one process per user and host that holds the Service and serves a Unix socket.
 
-This module does not import others: clients load protocol, place, link, connection, launch and
-peers, and must not load the server's modules (app, routes, instance_lock, log).
+This module does not import its submodules. Clients load protocol, place, link, launch, peers and
+via_jupyter_server, and must not load the server's modules (app, routes, kernel_stream,
+instance_lock, log).
 """

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def detach() -> Callable[[], None]:
-    """Continue in a child with its own session; return a function that reports readiness. The
-    parent exits with 0 when the child is ready, or with 1 if the child ends before that. The child
-    keeps stderr until it redirects it. Call this before starting threads.
+    """Continue in a child with its own session, and return a function that reports readiness. The
+    parent exits with 0 when the child is ready or ends successfully, and with 1 if the child fails.
+    The child keeps stderr until `LogFile.hold_stdio`. Call this before starting threads.
     """
     heard, said = os.pipe()
     if child := os.fork():
@@ -48,11 +48,13 @@ def _exit_as(child: int, heard: int) -> None:
 
 
 def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
-    """Run an agent with this service; return the exit code, also 0 if another agent already serves
-    the socket."""
+    """Run an agent with this service. Return the exit code, which is also 0 if another agent
+    already serves the socket."""
     parser = argparse.ArgumentParser(prog="python -m jupyter_slurm.agent")
     parser.add_argument("--detach", action="store_true", help="detach from the terminal")
-    parser.add_argument("--socket", type=Path, help="the socket (default: the user's)")
+    parser.add_argument(
+        "--socket", type=Path, help="the path of the socket (default: the user's socket)"
+    )
     options = parser.parse_args(argv)
     # Fork before heavy imports: some libraries start threads, which a fork would lose.
     ready = detach() if options.detach else None
@@ -63,7 +65,7 @@ def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
 
 
 def service() -> AgentService:
-    """Return the real service."""
+    """Return a new `Service`."""
     from jupyter_slurm.jobs.service import Service  # noqa: PLC0415 - after the fork
 
     return Service()

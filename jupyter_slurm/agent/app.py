@@ -1,4 +1,4 @@
-"""The life cycle of the agent: lock, log, service, event loop, end. It ends on SIGTERM, when a
+"""The life cycle of the agent: lock, log, service, event loop and end. It ends on SIGTERM, when a
 newer client retires it, after a long idle time, and when its socket or lock is removed, because
 clients then cannot find it. Jobs continue, and the next agent resumes them.
 """
@@ -38,7 +38,7 @@ from jupyter_slurm.wire import AgentStatus
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
-"""Seconds to complete pending requests when the agent ends; clients repeat the others."""
+"""Seconds to complete pending requests when the agent ends. Clients repeat unanswered requests."""
 END_S = GRACE_S + 5.0
 """Seconds the agent may take to shut down."""
 
@@ -57,7 +57,7 @@ class AgentService(Api, Protocol):
         """Return the stream of the kernel in a job."""
 
     def needed(self, quiet_s: float) -> bool:
-        """Return whether the agent must keep running after `quiet_s` without a request."""
+        """Return whether the agent must keep running after `quiet_s` without a call."""
 
     def left(self, caller: str) -> None:
         """Record that the process that logged in as `caller` has disconnected."""
@@ -191,7 +191,8 @@ class Agent:
             return True
 
     async def _finish(self) -> bool:
-        """End pending requests, then the service; return False if one does not end."""
+        """End pending requests, then the service. Return False if a request or the service does not
+        end in time."""
         give_up_s = monotonic() + GRACE_S
         quiet = await self._dispatcher.quiet_within(0)
         while not quiet and monotonic() < give_up_s:
@@ -216,7 +217,7 @@ def idle_s(text: str | None) -> float:
         value = math.nan
     if not 0 < value < math.inf:
         raise ConfigError(
-            f"{IDLE_VARIABLE} is {text!r}, which is not a number of seconds.",
+            f"{IDLE_VARIABLE} is {text!r}, which is not a positive number of seconds.",
             hint="Give the seconds without a unit, e.g. 1200.",
         )
     return value

@@ -30,7 +30,8 @@ class InstanceLock:
 
     def listen(self) -> socket.socket:
         """Return the listening socket (0600) after removing a dead agent's socket. Raise AgentError
-        if the path is too long or is another file, or if the socket cannot be created."""
+        if the path is too long, if another file exists there, or if the socket cannot be created.
+        """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             if self.path.is_socket():
@@ -43,7 +44,7 @@ class InstanceLock:
             listener.close()
             raise AgentError(
                 f"The agent cannot listen at {self.path}: {exc}.",
-                hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
+                hint="Set JUPYTER_RUNTIME_DIR to your own folder on a local disk.",
             ) from exc
         self._socket_id = _identity(self.path)
         return listener
@@ -56,7 +57,7 @@ class InstanceLock:
         )
 
     def leave(self) -> None:
-        """Remove the socket unless another agent has it; keep the lock."""
+        """Remove the socket unless another agent has replaced it; keep the lock."""
         if self._socket_is_ours():
             self.path.unlink(missing_ok=True)
         self._socket_id = None
@@ -68,7 +69,7 @@ class InstanceLock:
 def take(path: Path, wait_s: float) -> InstanceLock | None:
     """Take the lock of the socket `path`. Return None if another agent serves it. Wait up to
     `wait_s` for an agent that is exiting. Raise AgentError if that agent does not exit, or if the
-    file system does not support locks."""
+    lock file cannot be opened or locked."""
     give_up_s = time.monotonic() + wait_s
     while True:
         fd = _opened(_lock_path(path))
@@ -83,7 +84,7 @@ def take(path: Path, wait_s: float) -> InstanceLock | None:
             pid = _lock_path(path).read_text().strip()
             raise AgentError(
                 f"Another agent (pid {pid}) holds {_lock_path(path)} and does not answer.",
-                hint=f"End it with: kill {pid}",
+                hint=f"End it with `kill {pid}`.",
             )
         time.sleep(_RETRY_S)
 
@@ -106,7 +107,7 @@ def _locked(fd: int, path: Path) -> bool:
     except OSError as exc:
         os.close(fd)
         raise AgentError(
-            f"{_lock_path(path)} cannot be locked: {exc.strerror}.",
+            f"Cannot lock {_lock_path(path)}: {exc.strerror}.",
             hint="Set JUPYTER_RUNTIME_DIR to a folder on a local disk.",
         ) from exc
     # The file may have been removed since it was opened.

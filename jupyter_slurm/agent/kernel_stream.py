@@ -1,7 +1,7 @@
 """`POST /v1/kernel`: the HTTP connection becomes the stream to a job's kernel.
 
-The request is a KernelRequest. The answer is a Problem, or 101, after which both sides send frames
-(node/kernel_frames.py), starting with the client.
+The request is a KernelRequest. The answer is a Problem, or the status 101. After 101 both sides
+send frames (node/kernel_frames.py). The client sends the first frame.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def _job_id(body: bytes) -> str:
 
 
 def _detach_socket(stream: IOStream, kernel: socket.socket) -> None:
-    """Take the client's socket out of the event loop."""
+    """Take the client's socket out of the event loop, and start a thread that connects it to the
+    kernel."""
     client = stream.socket.dup()
     stream.close()
     client.setblocking(True)

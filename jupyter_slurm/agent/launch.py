@@ -1,5 +1,6 @@
-"""Start the agent for a client that does not find it. A lock on `agent.starting` lets one of
-several clients start it. If two clients start it, the agent's own lock still allows only one agent.
+"""The start of the agent by a client that does not find an agent. A lock on `agent.starting` lets
+only one of several clients start an agent. If two clients nevertheless start an agent, the agent's
+own lock allows only one.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _NAMES = (
     "KRB5.*|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*|SLURM_BITSTR_LEN|SLURM_TIME_FORMAT"
 )
 _KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
-"""Variables to keep for the agent of a client that ignores PYTHON… (`python -E`). Variables of that
-name may belong to another Python."""
+"""Variables to keep for the agent of a client that ignores PYTHON… (`python -E`). The client's
+PYTHON… variables may belong to another Python."""
 _KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}
@@ -37,8 +38,8 @@ heap only by 2 MiB in 44 s."""
 
 
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
-    """Start an agent; return at once if another client is starting it. Raise AgentError, with the
-    agent's output, if it did not start."""
+    """Start an agent, or return at once if another client is starting an agent. Raise AgentError,
+    with the agent's output, if the agent does not start."""
     places.private_dir(socket.parent)
     with _starter(socket.with_name("agent.starting")) as mine:
         if mine:
@@ -103,14 +104,15 @@ def _run(argv: list[str], timeout_s: float) -> None:
         ) from exc
     if done.returncode != 0:
         raise AgentError(
-            "The agent could not be started.",
+            "The agent did not start.",
             hint=f"See its log: {log_path()}",
             detail=done.stderr.decode(errors="replace")[-_LOG_TAIL_BYTES:] or _log_tail(),
         )
 
 
 def _python_path() -> dict[str, str]:
-    """Return the variables that let the agent import this package from a checkout."""
+    """Return the variables that let the agent import this package from a checkout; {} if the
+    package is installed."""
     root = Path(__file__).parents[2]
     if root.name in {"site-packages", "dist-packages"}:
         return {}

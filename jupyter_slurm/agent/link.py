@@ -1,8 +1,8 @@
 """A client's link to its agent: it finds, starts or replaces the agent and keeps connections to its
 Unix socket open.
 
-Requests and answers are bytes. A link is thread-safe, works on both sides of a fork, and has no
-threads.
+Requests and answers are bytes. A link is thread-safe, works on both sides of a fork, and does not
+start threads.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import Problem
 
 _GONE = (ConnectionError, FileNotFoundError, BlockingIOError)
-"""Errors if no agent listens, or if it ends during the call. BlockingIOError means that its queue
-of new connections is full (connect(2), EAGAIN)."""
+"""Errors that occur if no agent is listening, or if the agent ends during the call. BlockingIOError
+means that the agent's queue of new connections is full (connect(2), EAGAIN)."""
 
 _HELLO_TIMEOUT_S = 10.0
 _PAUSES_S = (0.0, 0.1, 1.0)
@@ -54,13 +54,14 @@ class Link:
     def __init__(self, path: Path, command: Sequence[str] | None) -> None:
         self._path = path
         self._command = command
-        # Removing a connection does not need a lock.
+        # Threads share the connections without a lock, because the methods of deque are atomic.
         self._idle: deque[AgentConnection] = deque(maxlen=_IDLE_CONNECTIONS)
         self._pid = os.getpid()
         self._replaces = command is not None
 
     def check(self) -> None:
-        """Wait for an agent; start it or replace an older one if needed."""
+        """Wait for an agent. If needed, start an agent or replace an older agent. Raises
+        AgentError."""
         self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
 
     def reaches(self) -> bool:
@@ -72,14 +73,15 @@ class Link:
         return True
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and the body of the answer. Raise AgentError if no agent answers or
-        starts, if it ended repeatedly, or if it did not answer within `timeout_s`."""
+        """Return the status and the body of the answer. Raise AgentError if no agent starts, if the
+        agent does not answer within `timeout_s` or ends repeatedly, or if a call in `ONCE` may have
+        had an effect."""
         connection, answer = self._exchange(name, body, timeout_s)
         self._idle.append(connection)
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
-        """Ask as `ask` does; return the connection after an answer of 101."""
+        """Send a request like `ask`. If the status is 101, return the connection as a socket."""
         connection, answer = self._exchange(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()
@@ -95,7 +97,7 @@ class Link:
             sent = False
             try:
                 until_s = deadline_s or time.monotonic() + _RECOVERY_S
-                # An idle connection may be dead.
+                # A call in `ONCE` gets a new connection, since an idle connection may be dead.
                 connection = self._obtain(until_s) if name in ONCE else self._take(until_s)
                 sent = True
                 answer = _post(connection, name, body, timeout_s)
@@ -164,11 +166,12 @@ class Link:
             raise
         except OSError as exc:  # no permission, or a path too long for a socket
             raise AgentError(
-                f"The agent's socket {self._path} cannot be used: {exc}.",
+                f"Cannot use the agent's socket {self._path}: {exc}.",
                 hint="Set JUPYTER_RUNTIME_DIR to your own folder on a local disk.",
             ) from exc
         if self._replaces and is_older(connection.hello):
-            # Replace it only once: the version on disk may be older than the loaded one.
+            # Replace an agent only once, because the version on disk may be older than the loaded
+            # version.
             self._replaces = False
             connection.retire()
             connection.close()
@@ -228,7 +231,7 @@ class AgentConnection:
         self.sock.settimeout(_HELLO_TIMEOUT_S)
         self.sock.connect(os.fspath(self._path))
         if (uid := peer_uid(self.sock)) != os.getuid():
-            raise AgentError(f"{self._path} is served by another user (uid {uid}).")
+            raise AgentError(f"Another user (uid {uid}) serves {self._path}.")
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         """Return the status and body of the answer. Raise one of `_GONE` if the agent ends,
@@ -271,8 +274,8 @@ class AgentConnection:
         return answer
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
-        """Return the status and body of the answer. http.client would send head and body
-        separately, which wakes the agent twice, and would parse slowly."""
+        """Return the status and body of the answer. http.client would wake the agent twice, once
+        for the head and once for the body, and would parse slowly."""
         lines = f"{verb} {PREFIX}{name} HTTP/1.1", "Host: agent", f"Content-Length: {len(body)}"
         self.sock.sendall("\r\n".join((*lines, "", "")).encode() + body)
         received = b""

@@ -72,8 +72,8 @@ class LogFile(RotatingFileHandler):
 
 
 def open_log(path: Path) -> LogFile:
-    """Open the log of this process, for our messages at INFO or above and others' at WARNING or
-    above. Raise AgentError if it cannot be written."""
+    """Open the log of this process, for our messages at INFO or above and messages of other
+    packages at WARNING or above. Raise AgentError if the log cannot be written."""
     try:
         log_file = LogFile(path)
     except OSError as exc:

@@ -41,6 +41,6 @@ def check_socket_file(path: Path) -> None:
     info = path.lstat()
     if info.st_uid != os.getuid() or not stat.S_ISSOCK(info.st_mode):
         raise AgentError(
-            f"{path} is not your socket (uid {info.st_uid}).",
+            f"{path} is not a socket that you own (uid {info.st_uid}).",
             hint="Remove it.",
         )

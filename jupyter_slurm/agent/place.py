@@ -9,8 +9,8 @@ from pathlib import Path
 from jupyter_slurm import places
 
 SOCKET_VARIABLE = "JUPYTER_SLURM_AGENT"
-"""The variable with the socket's path. A Jupyter server sets it for its kernels, because their
-folders may differ."""
+"""The environment variable with the socket's path. A Jupyter server sets it for its kernels,
+because a kernel may have another runtime folder."""
 
 
 def socket_path() -> Path:
@@ -30,7 +30,7 @@ def announced_path() -> Path | None:
 
 def _is_here(path: Path) -> bool:
     """Return whether the agent at this path is on this host. Hosts may share a home, so a folder
-    named after another host counts only if a process listens at this path."""
+    named after another host counts only if a process is listening at this path."""
     folder = path.parent
     if not folder.is_dir():
         return False

@@ -1,4 +1,4 @@
-"""The protocol of an agent and its clients: the calls, their JSON, the version handshake.
+"""The protocol between an agent and its clients: the calls, their JSON and the version handshake.
 
 Both sides derive the calls from the annotations of `api.Api`. Kernels import this module, so it
 does no I/O and does not import tornado.
@@ -33,10 +33,10 @@ UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade:
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """The maximum size of a request, and so of a cell. Variables are sent as files."""
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors from decoding foreign JSON: malformed, invalid UTF-8, nested too deeply."""
+"""Errors for foreign JSON that is malformed, is not UTF-8, or is nested too deeply."""
 
 LONGEST_WAIT_S = 60.0
-"""The maximum time for a call to wait, because the caller may have disconnected."""
+"""The maximum time that a call waits, because the caller may have disconnected."""
 
 
 class KernelRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +78,9 @@ def release(text: str) -> tuple[int, ...]:
 ONCE = frozenset(
     "cancel control_jobs requeue extend command make_folder rename_file remove_file".split()
 )
-"""Calls that clients do not repeat after a lost answer, because a second call may have another
-effect. All others are idempotent: `submit` by the spec's ID, `answer` by the question's ID, and
-transfers by skipping unchanged files."""
+"""Calls that clients do not repeat after a lost answer, because a second call may have a different
+effect. All other calls are idempotent: `submit` by the spec's ID, `answer` by the question's ID,
+and transfers by skipping unchanged files."""
 
 
 def may_be_done(name: str, gone: Exception) -> AgentError:
@@ -113,8 +113,8 @@ class Call:
             body = msgspec.json.encode(named)
         except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
             raise RequestError(
-                f"The arguments of {self.name} cannot be sent: {exc}.",
-                hint="Text must be valid Unicode, without lone surrogates.",
+                f"Cannot send the arguments of {self.name}: {exc}.",
+                hint="Use valid Unicode, without lone surrogates.",
             ) from exc
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(
@@ -170,7 +170,7 @@ def _call(name: str, method: Any) -> Call:
 
 
 def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
-    """Return the error in an answer, or an AgentError for other answers."""
+    """Return the error in an answer, or an AgentError if the answer is not a Problem."""
     try:
         return from_problem(msgspec.json.decode(answer, type=Problem))
     except msgspec.MsgspecError as exc:

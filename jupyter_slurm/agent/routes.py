@@ -1,4 +1,4 @@
-"""The agent's HTTP routes. Only `Dispatcher.answer` moves blocking calls off the event loop."""
+"""The agent's HTTP routes. `Dispatcher` runs blocking calls in threads, outside the event loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Caller(msgspec.Struct):
 
 
 class Dispatcher:
-    """A dispatcher that answers requests, each in its own thread, and counts pending ones."""
+    """A dispatcher that answers each request in its own thread, and counts pending requests."""
 
     def __init__(self, methods: Mapping[str, Callable[..., object]], log_path: str) -> None:
         self._methods = methods
@@ -123,7 +123,7 @@ class Dispatcher:
 
 def _unknown(name: str) -> Response:
     error = AgentError(
-        f"The agent has no call {name!r}.",
+        f"The agent does not support the call {name!r}.",
         hint="If jupyter-slurm was just updated, restart the kernel.",
     )
     return Response(404, body_of(error))
@@ -151,8 +151,10 @@ class _Handler(RequestHandler):
         self.finish(response.body)
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
-        """Send Tornado's own errors (wrong method, malformed request) in our form."""
-        self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
+        """Send Tornado's own errors (wrong method, malformed request) as a Problem."""
+        self.finish(
+            body_of(AgentError(f"The agent refused {self.request.method} {self.request.path}."))
+        )
 
 
 class _NoSuchPath(_Handler):

@@ -1,7 +1,7 @@
 """The link to the agent through the kernel's Jupyter server, with the methods of a `Link`.
 
 It serves kernels in containers and on other machines, which cannot reach the agent's socket. Their
-server relays the calls (`server/handlers.py`) if the user may execute programs on it.
+server relays the calls (`server/handlers.py`) if the user is allowed to execute programs there.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class JupyterServer:
     """The base URL, with a slash at the end."""
     token: str
     sock: str | None = None
-    """The Unix socket on which it listens instead of a port."""
+    """The Unix socket on which the server listens instead of a port."""
 
 
 def own_server() -> JupyterServer | None:
     """Return the kernel's server, from JupyterHub's variables or the server's own file. Return None
-    if the kernel has no server, or if the server does not have a token."""
+    if the server is unknown or does not have a token."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)
@@ -87,8 +87,8 @@ class ServerLink:
                     raise may_be_done(name, exc) from exc
                 failed = exc
         raise AgentError(
-            f"This kernel's Jupyter server at {self._server.url} cannot be reached: {failed}.",
-            hint="The agent runs on the server's machine; this kernel cannot reach its socket.",
+            f"Cannot reach this kernel's Jupyter server at {self._server.url}: {failed}.",
+            hint="Check that the server is running and that this machine can connect to it.",
         ) from failed
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
@@ -128,7 +128,7 @@ class ServerLink:
     def _allowed(self, status: int, answer: bytes) -> tuple[int, bytes]:
         if status == 403:
             raise AgentError(
-                "This kernel's Jupyter server rejected its token.",
+                "This kernel's Jupyter server rejected the kernel's token.",
                 hint="Restart the kernel from Jupyter, so that it gets the server's token.",
             )
         if not answer.startswith((b"{", b"[", b'"', b"null")):

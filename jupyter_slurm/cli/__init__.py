@@ -1,7 +1,7 @@
-"""`jupyter slurm …`: run a command, show its value, and turn errors into exit codes.
-`commands/functions.py` defines the commands shared with notebooks, the modules here define the
-others. `caller.py` is the terminal as caller, `show.py` shows values, `follow.py` shows a job's
-output.
+"""The program `jupyter slurm`, which runs a command, shows its value, and converts errors to exit
+codes. `commands/functions.py` defines the commands that notebooks share, and the modules of this
+package define all others. `caller.py` implements `Caller`. `show.py` shows values, and `follow.py`
+shows a job's output.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ COMMANDS: Mapping[str, Callable[[TerminalCaller, Any], object]] = MappingProxyTy
         **submit.COMMANDS,
     }
 )
-"""The functions of the commands, by their words."""
+"""The functions of the commands, by the commands' names."""
 
 
 def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = None) -> int:
-    """Run a command line; return its exit code: 0, 1 for a failure, 2 for an invalid line. `submit`
-    and `attach` return the job's exit code. `connect` returns the Api.
+    """Run a command line. Return the exit code: 0 for success, 1 for a failure, 2 for an invalid
+    line. `submit` and `attach` return the job's exit code. `connect` returns the Api.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     if "_ARGCOMPLETE" in os.environ:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = 
 
 
 def _exit_at_signals() -> None:
-    """Turn SIGTERM and SIGHUP (closed terminal) into an exception, so that unfinished files are
+    """Convert SIGTERM and SIGHUP (closed terminal) to an exception, so that unfinished files are
     removed. Keep SIGHUP ignored under nohup(1)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:

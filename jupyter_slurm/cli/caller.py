@@ -1,4 +1,4 @@
-"""The terminal as caller of commands: cluster, prompts, logins."""
+"""The terminal as a `Caller` of commands, with its default cluster, prompts and logins."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def default(_caller: TerminalCaller, args: Arguments) -> str:
 
 def list_templates(_caller: TerminalCaller, _args: Arguments) -> Table:
     known = {name: templates.read(name).about for name in templates.names()}
-    use = "Use one with: jupyter slurm clusters add NAME --template NAME"
+    use = "Use a template with: jupyter slurm clusters add NAME --template NAME"
     return Table(("Name", "Cluster"), tuple(known.items()), use, known)
 
 

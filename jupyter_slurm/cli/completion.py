@@ -21,7 +21,7 @@ def completion(_caller: TerminalCaller, args: Arguments) -> None:
 
 
 def complete() -> None:
-    """Print completions of the shell's line, and exit."""
+    """Print completions for the shell's line, and exit."""
     import argcomplete  # noqa: PLC0415
 
     argcomplete.autocomplete(
@@ -61,7 +61,8 @@ def _values(of: str) -> Iterable[str]:
 
 
 def _jobs() -> list[Job]:
-    """Return the agent's jobs; [] if it is not running, because starting it is slow."""
+    """Return the agent's jobs. Return [] if the agent is not running, because starting an agent is
+    slow."""
     from jupyter_slurm.client import find  # noqa: PLC0415
 
     client = find()

@@ -1,4 +1,4 @@
-"""Follow a job or transfer on a terminal to its end; return shell exit codes."""
+"""Functions that follow a job or transfer on a terminal to its end, and shell exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WAIT_S = 20.0
 _TRANSFER_WAIT_S = 1.0
 _BETWEEN_LOOKS_S = 0.2
 _TICK_S = 2.0
-"""Seconds between updates of a waiting job's clock, which need only the agent."""
+"""Seconds between updates of a waiting job's clock. An update does not ask the cluster."""
 
 
 def follow_started(api: Api, started: Started) -> int:
@@ -110,7 +110,7 @@ def follow(api: Api, job: Job) -> int:
 
 
 def print_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Print the output so far of `job` or an array task: stdout, stderr and errors."""
+    """Print the current output of `job` or an array task: stdout, stderr and errors."""
     write = writer(sys.stdout)
     for text in read_whole_log(api, job.id, task):
         write(text)
@@ -129,8 +129,8 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 def come_back(job: Job) -> str:
     """Return the message for a user who stops following a running job."""
     return (
-        f"{card.title(job)} continues. Show it with `jupyter slurm attach {job.id}`, stop it with "
-        f"`jupyter slurm cancel {job.id}`."
+        f"{card.title(job)} continues. Show it with `jupyter slurm attach {job.id}`, or stop it "
+        f"with `jupyter slurm cancel {job.id}`."
     )
 
 

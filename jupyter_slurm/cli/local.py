@@ -34,7 +34,7 @@ def up(_caller: TerminalCaller, args: Arguments) -> str:
     return "\n".join(
         (
             _sentence(status),
-            "In a notebook: `%load_ext jupyter_slurm`, then cells that start with `%%slurm`.",
+            "In a notebook, run `%load_ext jupyter_slurm`, and start cells with `%%slurm`.",
             f"Slurm's own commands: SLURM_CONF={status.conf} squeue",
             f"To stop it: jupyter slurm down{_name_option(status)}",
         )
@@ -67,7 +67,7 @@ def _remove_kernels(cluster: str) -> Iterator[str]:
 
 
 def _forget_jobs(cluster: str, api: Api) -> None:
-    """Make the agent forget the jobs of a removed cluster, and stop the agent if it has no other
+    """Make the agent forget the jobs of a removed cluster, and stop the agent unless it has live
     jobs."""
     for job in api.jobs(cluster):
         api.forget(job.id)
@@ -94,11 +94,12 @@ def status(_caller: TerminalCaller, args: Arguments) -> None:
 
 
 def agent(_caller: TerminalCaller, args: Arguments) -> None:
-    """Print the agent's state, or stop it. Jobs continue; the next command starts it again."""
+    """Print the agent's state, or stop the agent. Jobs continue, and the next command starts an
+    agent again."""
     found = _agent()
     if args.what == "stop" and found is not None:
         if found.host != places.host():
-            raise AgentError(f"The agent runs on {found.host}; stop it there.")
+            raise AgentError(f"The agent runs on {found.host}. Stop it on that host.")
         os.kill(found.pid, signal.SIGTERM)
         tell("The agent is stopping. Jobs continue.")
     elif args.json:

@@ -1,7 +1,8 @@
-"""`clusters add NAME`: set up a profile step by step.
+"""The command `clusters add NAME`, which sets up a profile step by step.
 
 Without a template it logs in, inspects the cluster (`Api.describe`, `Api.cluster_info`), proposes
-settings, shows the file, and saves it if the user agrees. After an error, nothing is saved.
+settings, shows the file, and saves it if the user agrees. After an error, it does not save the
+profile.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
 
 def add(caller: TerminalCaller, args: Arguments) -> int:
-    """Add the cluster; return 1, and save nothing, if the user does not agree."""
+    """Add the cluster. If the user does not agree, return 1 without saving the profile."""
     save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
     if args.template is not None:
@@ -89,7 +90,7 @@ def add(caller: TerminalCaller, args: Arguments) -> int:
 
 
 def _add_from_template(caller: TerminalCaller, args: Arguments, talk: Dialogue) -> int:
-    """Ask the template's questions and write the profile, without a login."""
+    """Ask the template's questions and write the profile, without a login. Return the exit code."""
     template = _template_named(args.template)
     talk.say(f"{template.about}.")
     settings = _settings(args, template, talk)
@@ -172,7 +173,7 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
     if given is None:
         if args.yes:
             raise RequestError(
-                "The host is missing.", hint="Use --host; `--host ''` means this machine."
+                "The host is missing.", hint="Set --host, or use `--host ''` for this machine."
             )
         known = ssh_hosts()
         talk.say(
@@ -203,7 +204,8 @@ def _log_in(api: Api, name: str, talk: Dialogue) -> None:
 
 
 def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
-    """Return the cluster's description. Raise ConfigError if it has no Slurm."""
+    """Return the cluster's description and info. Raise ConfigError if the login node does not have
+    Slurm's commands."""
     found = api.describe(name)
     new_cluster.check_slurm(found)
     return found, api.cluster_info(name)
@@ -276,7 +278,10 @@ def _chosen(
     containers.runtime_named(runtime)
     roots = new_cluster.job_roots(found.folders)
     job_root = args.job_root or talk.choice(
-        "Folder for jobs (visible on login node and nodes)", roots, roots[0], option="--job-root"
+        "Folder for jobs (visible on the login node and all nodes)",
+        roots,
+        roots[0],
+        option="--job-root",
     )
     partition = _partition(args, talk, info.partitions)
     account = _account(args, talk, info.accounts)

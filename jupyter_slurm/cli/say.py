@@ -1,4 +1,4 @@
-"""Write our own text to stdout and stderr; `terminal.py` writes a job's output.
+"""Functions that write our own text to stdout and stderr. `terminal.py` writes a job's output.
 
 All other modules of `cli/` use these functions, because names and sentences may come from a cluster
 and must not control the terminal. Sentences show commands in the form for a terminal.

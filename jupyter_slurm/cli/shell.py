@@ -25,7 +25,7 @@ _TICK_S = 2.0
 
 
 def shell(caller: TerminalCaller, args: Arguments) -> None:
-    """Replace this process by the shell."""
+    """Replace this process with the shell."""
     wanted = parse(args)
     argv = prepared(caller.api, wanted, wanted.request.cluster or caller.cluster)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals

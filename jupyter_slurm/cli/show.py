@@ -1,4 +1,4 @@
-"""Show values of commands on a terminal by type."""
+"""Functions that show the values of commands on a terminal, by type."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Write a job's output to stdout and stderr, and its state to stderr.
+"""A writer of a job's output to stdout and stderr, and of its state to stderr.
 
-On a terminal, the state is one line that is updated; otherwise each change is a line.
+On a terminal, changes update a single line. Otherwise each change is a new line.
 """
 
 from __future__ import annotations

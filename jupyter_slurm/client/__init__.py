@@ -1,8 +1,8 @@
-"""`connect()`: the Api of this user's agent, started if needed.
+"""The client of this user's agent. `connect()` returns its Api, and starts the agent if needed.
 
-The module is light to import and does not start threads, since kernels load it. `agent.protocol`
-encodes the calls, and `agent.link` transports them. `InteractiveClient` logs in for any call that
-needs a login; `login.py` is the dialogue.
+The module is fast to import and does not start threads, since kernels load it. `agent.protocol`
+encodes the calls, and `agent.link` transports them. If a call needs a login, `InteractiveClient`
+logs in through the dialogue in `login.py`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def connect_here() -> AgentClient:
 
 
 def find() -> AgentClient | None:
-    """Return the Api if an agent runs, else None. Do not start an agent."""
+    """Return the Api if an agent is running, otherwise None. Do not start an agent."""
     _check_platform()
     client = AgentClient(socket_path(), None)
     return client if client.reaches() else None
@@ -119,7 +119,7 @@ class AgentClient:
         self._link: Link | ServerLink = link or Link(path, command)
 
     def check(self) -> None:
-        """Wait for an agent."""
+        """Wait for an agent; start an agent if needed."""
         self._link.check()
 
     def reaches(self) -> bool:
@@ -238,7 +238,7 @@ class AgentClient:
 
 
 class InteractiveClient:
-    """An Api that logs in when a call needs it, and repeats the call.
+    """An Api that logs in when a call needs a login, and repeats the call.
 
     It logs in only in the main thread, where the user waits. Other threads get the
     LoginNeededError.
@@ -292,7 +292,7 @@ class InteractiveClient:
 
 
 def interactive(api: Api, prompter: Prompter) -> Api:
-    """Return the Api with logins by the prompter."""
+    """Return an Api that uses the prompter for logins."""
     return cast("Api", InteractiveClient(api, prompter))
 
 

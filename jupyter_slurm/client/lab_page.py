@@ -1,7 +1,7 @@
 """Local pages that log a browser in to a lab or dashboard.
 
-The file (0600, in a folder 0700) contains the token and a dashboard's address. The browser gets
-only the file's name, since every user of this machine can see its arguments.
+Each file (0600, in a folder 0700) contains the token and the address. The browser gets only the
+file's name as an argument, since every user of this machine can see its arguments.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _WAIT_S, _TRIES = 20.0, 3
 
 
 def of_dashboard(api: Api, job: Job, name: DashboardName) -> tuple[Path, str]:
-    """Write the page of a job's dashboard once it answers; return the page and the dashboard's
-    address. Raises RequestError or NotFoundError."""
+    """Write the page of a job's dashboard once the dashboard answers. Return the page and the
+    dashboard's address. Raises RequestError or NotFoundError."""
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
             entry = api.dashboard_entry(job.id, name, _WAIT_S)

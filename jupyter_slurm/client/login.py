@@ -20,7 +20,7 @@ from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKi
 
 _WAIT_S = 20.0
 _SHORT_PROMPT = 40
-"""The length of a host's prompt that fits after `alice@gateway.example.org asks:`."""
+"""The maximum length of a host's prompt that fits after `alice@gateway.example.org asks:`."""
 _QUOTED_WIDTH = 70
 
 
@@ -41,7 +41,7 @@ class Prompter(Protocol):
         """Read a visible answer, e.g. a number in a menu."""
 
     def confirm(self, prompt: str) -> str:
-        """Read a yes or no."""
+        """Read a yes-or-no answer."""
 
 
 class LoginDeclined(KeyboardInterrupt):
@@ -72,7 +72,7 @@ class _Conversation:
         self._prompter = prompter
         self._caller = caller
         self._is_anothers = False
-        """Set if another window was asked first and may still answer."""
+        """Set while another window may answer the questions of this login."""
 
     def run(self) -> Connection:
         connection = self._connect()
@@ -114,8 +114,8 @@ class _Conversation:
         return self._api.answer(question.id, answer, wait_s=_WAIT_S)
 
     def _decline(self, question: Question) -> None:
-        """Cancel the login for all windows. Wait for its end: otherwise the next login of this
-        caller would get its error."""
+        """Cancel the login for all windows, and wait for its end. Otherwise this caller's next
+        login would get the error of the cancelled login."""
         with suppress(JupyterSlurmError):  # the login has ended
             self._api.answer(question.id, None, wait_s=_WAIT_S)
 
@@ -126,7 +126,7 @@ def is_yes(answer: str) -> bool:
 
 
 def typed_unseen(prompt: str) -> str:
-    """Read a password from the terminal; the process then writes no core dump."""
+    """Read a password from the terminal, after disabling core dumps of this process."""
     core_dumps.refuse()
     return getpass.getpass(prompt)
 
@@ -138,8 +138,8 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 
 
 def _ask(question: Question, prompter: Prompter) -> str:
-    """Ask in a form that shows the receiver of the answer. A host's text follows a mark or the
-    host's name and never starts a line, so that it cannot imitate our text."""
+    """Ask in a form that shows the receiver of the answer. A host's text always follows a mark or
+    the host's name, so that it cannot imitate our text."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:

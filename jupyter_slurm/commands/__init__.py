@@ -1,1 +1,1 @@
-"""Parse users' commands into requests."""
+"""Commands of all front ends: their table, parsing, help and functions."""

@@ -1,4 +1,4 @@
-"""Look up commands in `table.py`, parse their arguments, and format their help. No I/O."""
+"""The look-up of commands in `table.py`, the parsing of their arguments, and their help. No I/O."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _ALLOCATING = ("salloc", "srun")
 """Slurm's commands for interactive allocations."""
 _DESCRIPTION = "Run jobs on Slurm clusters, from terminals and notebooks."
 _EPILOG = (
-    "`jupyter slurm COMMAND --help` shows details. JUPYTER_SLURM_CLUSTER is the default for "
-    "--cluster."
+    "Show details with `jupyter slurm COMMAND --help`. The environment variable "
+    "JUPYTER_SLURM_CLUSTER sets the default of --cluster."
 )
 
 
@@ -61,7 +61,7 @@ def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
 
 
 def starting(made: type[object]) -> Command | None:
-    """Return the command that starts a job with this kind of spec; None if a cell does."""
+    """Return the command that starts a job with this kind of spec; None if a cell starts it."""
     everything = (command for section in SECTIONS.values() for command in section)
     return next((command for command in everything if command.starts is made), None)
 
@@ -138,8 +138,8 @@ def _unset(option: OurOption) -> Any:
 
 
 def _assign(args: Arguments, words: Sequence[str], command: Command, place: Place) -> None:
-    """Assign positional words to the arguments, in order. argparse cannot do this if options stand
-    between them."""
+    """Assign positional words to the arguments, in order. argparse cannot do this if there are
+    options between the words."""
     usage = f"`{'%%' if command.is_cell_magic else '%slurm '}{command.usage(place)}`"
     left = tuple(words)
     for argument in command.arguments:
@@ -251,7 +251,7 @@ def help_text(words: tuple[str, ...]) -> str:
 
 
 def _describe(parser: Parser, command: Command, place: Place) -> list[argparse.Action]:
-    """Add a command's arguments and options to a parser with help. Return those that take
+    """Add a command's arguments and options to a parser with help. Return the actions that take
     values."""
     parser.description = in_words_of_a_terminal(command.help)
     parser.epilog = in_words_of_a_terminal(command.more)
@@ -269,7 +269,9 @@ def _describe(parser: Parser, command: Command, place: Place) -> list[argparse.A
     actions += add_own(parser, options_of(shown, place))
     if command.of_job:
         parser.usage = f"jupyter slurm {command.usage(place)}"
-        others = parser.add_argument_group("OPTIONS", "any of sbatch, under its own name, and")
+        others = parser.add_argument_group(
+            "OPTIONS", "any option of sbatch, and the following options"
+        )
         actions += add_of_cells(others, of_cells(command))
     return actions
 

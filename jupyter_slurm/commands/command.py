@@ -1,4 +1,5 @@
-"""The entries of `table.py`: commands, arguments and options; and readers of values. No I/O."""
+"""The types of the entries in `table.py` (commands, arguments and options), and parsers of values.
+No I/O."""
 
 from __future__ import annotations
 
@@ -84,17 +85,17 @@ class Command:
     is_cell_magic: bool = False
     """Set for a cell magic (`%%NAME`), as opposed to a `%slurm` command."""
     of_job: bool = False
-    """Set if it accepts options of cells and sbatch."""
+    """Set if the command accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
     """The spec's type for a job that the command starts without a cell or file."""
     rest: str = ""
-    """The name of the arguments after `--`, if it accepts any."""
+    """The name of the arguments after `--`, if the command accepts any."""
     refused: tuple[str, ...] = ()
-    """The cell options that it rejects."""
+    """The cell options that the command rejects."""
     refusal: str = ""
     """The error for rejected options, with `{}` for the option."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Hints for rejected options, by their names."""
+    """Hints for rejected options, by the option's name."""
 
     @property
     def words(self) -> tuple[str, ...]:

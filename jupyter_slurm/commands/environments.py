@@ -19,7 +19,7 @@ _PART = re.compile(r"(?:\[[^\]]*\]|,(?!\s*[A-Za-z0-9])|[^,\[])+")
 """A requirement in a list. It includes commas within brackets or before an operator."""
 _PACKAGE = re.compile(r"[A-Za-z0-9].*", re.DOTALL)
 _SCRIPT = re.compile(r"(?m)^# /// script\s*$\s(?P<text>(?:^#(?:| .*)$\s)+)^# ///$")
-"""The header of a script, by the expression in PEP 723."""
+"""The header of a script (the regular expression in PEP 723)."""
 _LOCAL = re.compile(
     r"-(?:r|c|e)\b|--(?:requirement|constraint|editable)\b|[./~]|(?:\S+\s*@\s*)?file:|.*\.whl$"
 )
@@ -119,26 +119,26 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
 def _of_project(path: Path, content: dict[str, Any]) -> list[str]:
     project = content.get("project")
     found = project.get("dependencies") if isinstance(project, dict) else None
-    return _listed(path, found, "`dependencies` in [project]")
+    return _listed(path, found, "list `dependencies` in [project]")
 
 
 def _of_script(path: Path, text: str) -> list[str]:
     header = _SCRIPT.search(text)
     if header is None:
         raise RequestError(
-            f"--requirements: {path} has no PEP 723 header (`# /// script`).",
+            f"--requirements: {path} does not have a PEP 723 header (`# /// script`).",
             hint=_FORMS,
             option="requirements",
         )
     lines = (line.removeprefix("#").removeprefix(" ") for line in header["text"].splitlines())
     content = _toml(path, "\n".join(lines))
-    return _listed(path, content.get("dependencies"), "`dependencies` in its header")
+    return _listed(path, content.get("dependencies"), "list `dependencies` in its header")
 
 
 def _listed(path: Path, found: object, where: str) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise RequestError(
-            f"--requirements: {path} has no {where}.", hint=_FORMS, option="requirements"
+            f"--requirements: {path} does not have a {where}.", hint=_FORMS, option="requirements"
         )
     return found
 

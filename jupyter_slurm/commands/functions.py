@@ -1,6 +1,6 @@
 """One function per command. It takes its caller and the parsed arguments, and returns or yields
-values, which a front end shows by type. Commands of a single front end, and those that stream a
-job's output, are in that front end.
+values, which a front end shows by type. Each front end implements its own commands, and the
+commands that stream a job's output.
 """
 
 from __future__ import annotations
@@ -218,8 +218,9 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
 
 
 def with_session(caller: Caller, request: Request, name: str) -> Request:
-    """Return the request with the ID of the session `name`. Do not look up the session in use:
-    `submit` raises NotFoundError if it was forgotten. Raises NotFoundError or RequestError."""
+    """Return the request with the ID of the session `name`. Do not look up the session in use,
+    because `submit` raises NotFoundError if the user forgot the session. Raises NotFoundError or
+    RequestError."""
     used = caller.used_session
     if used is not None and name in ("", used.id) and request.cluster in (None, used.cluster):
         return replace(request, session=used.id, cluster=used.cluster)

@@ -55,8 +55,8 @@ def file_spec(
     job_id: str,
     arguments: Sequence[str] = (),
 ) -> JobSpec:
-    """Return the job that runs a notebook, Python file or script. `file` is the path as typed,
-    `path` the absolute path. Raises RequestError.
+    """Return the spec of a job that runs a notebook, Python file or script. `file` is the path as
+    typed, and `path` is the absolute path. Raises RequestError.
     """
     made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
     code, notebook = text, None
@@ -75,7 +75,7 @@ def file_spec(
     else:
         raise RequestError(
             f"{file} is not a notebook (.ipynb), Python file (.py) or script.",
-            hint="A script starts with `#!`, e.g. `#!/bin/bash`.",
+            hint="Start a script with `#!`, e.g. `#!/bin/bash`.",
         )
     # Pass the file as a notebook: `line.spec` derives a valid job name from it.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
@@ -98,8 +98,8 @@ def own_program(
 def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
     if arguments:
         raise RequestError(
-            f"{file} takes no arguments after `--`; Python files and scripts do.",
-            hint="Give it a variable with `--env NAME=VALUE`.",
+            f"{file} is a notebook and does not accept arguments after `--`.",
+            hint="Set a variable with `--env NAME=VALUE`.",
         )
 
 
@@ -119,8 +119,8 @@ run()
 
 
 def of_python(text: str, path: str, arguments: Sequence[str]) -> str:
-    """Return a cell that runs the Python file `text` as `python PATH ARGUMENTS` would: __file__,
-    argv, imports."""
+    """Return a cell that runs the Python file `text` with the same __file__, argv and imports as
+    `python PATH ARGUMENTS`."""
     return _code(f"file_runner({text!a}, {path!a}, {list(arguments)!a}, globals())")
 
 

@@ -1,5 +1,5 @@
-"""Parse the words after `%%slurm_image`, `image build` and `image pull` into an `ImageRequest`. No
-I/O."""
+"""The parsing of the words after `%%slurm_image`, `image build` and `image pull` into an
+`ImageRequest`. No I/O."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class ImageRequest:
         folder: str | None = None,
         push: str | None = None,
     ) -> ImageSpec:
-        """Return the spec of an image build. `here` has the packages for --env-from-here, `folder`
-        is the recipe's own folder, and `push` is the absolute path of the --push folder. Raise
-        RequestError if the packages cannot be added to this recipe."""
+        """Return the spec of an image build. `here` contains the packages for --env-from-here,
+        `folder` is the recipe's own folder, and `push` is the absolute path of the --push folder.
+        Raise RequestError if the packages cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
                 raise RequestError(
                     "--env-from-here works with package lines only.",
-                    hint="Omit it, or write the recipe as lines: `pip install …`.",
+                    hint="Omit it, or write the recipe as package lines, e.g. `pip install …`.",
                 )
             recipe, base = here.recipe() + text, self.base or here.base
         spec = self.pull_spec(job_id, notebook)
@@ -97,10 +97,11 @@ def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -
 
 
 def removed(name: str, done: ImageRemoval) -> str:
-    """Return the message about a removed image, with the nodes whose engine still holds it."""
+    """Return the message about a removed image. Name the nodes on which an engine still stores the
+    image."""
     if not done.held_on:
         return f"{name}: removed"
     return (
-        f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it. The "
-        "next job with a built image on the node removes it."
+        f"{name}: removed. Docker or Podman on {', '.join(done.held_on)} still stores the image. "
+        "The next job with a built image on the node removes it."
     )

@@ -1,4 +1,4 @@
-"""Find a lab by its name, describe its state, and log a browser in. No I/O.
+"""Labs: the look-up by name, the state, and pages that log a browser in. No I/O.
 
 A lab is a job (`JobKind.LAB`) that runs JupyterLab.
 """
@@ -25,8 +25,8 @@ STEPS = {
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
     """Return the lab with this ID (ours or Slurm's), or with this name on the cluster; without a
     name, return the newest lab on the cluster. Prefer labs that have not ended. `cluster` is None
-    for all clusters. `jobs` are sorted newest first, as by `Api.jobs`. Raise NotFoundError if none
-    matches, RequestError if several match."""
+    for all clusters. `jobs` are sorted newest first, like the result of `Api.jobs`. Raise
+    NotFoundError if none matches, RequestError if several match."""
     known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]
@@ -63,7 +63,7 @@ def is_ready(job: Job) -> bool:
 
 
 def step(job: Job) -> str | None:
-    """Return the progress of the lab's start; None if its job does not run."""
+    """Return the progress of the lab's start; None before JupyterLab starts."""
     return None if job.lab is None else STEPS.get(job.lab.step)
 
 

@@ -1,7 +1,7 @@
-"""Parse the words after `%%slurm` (or `jupyter slurm submit`) into a `Request`, and turn it into a
-`JobSpec`.
+"""The parsing of the words after `%%slurm` (or `jupyter slurm submit`) into a `Request`, and its
+conversion to a `JobSpec`.
 
-`parsing.py` reads the options, `slurm.options` checks sbatch's values.
+`parsing.py` reads the options, and `slurm.options` checks sbatch's values.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ class Reuse(StrEnum):
 
 
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
-"""The base URL of a server started by JupyterHub (or Binder), set in its kernels and terminals."""
+"""The variable with the base URL of a server that JupyterHub (or Binder) started. Kernels and
+terminals of the server inherit it."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A parsed line: sbatch's options, under their long names, and ours."""
+    """A parsed line: sbatch's options under their long names, and our own options."""
 
     options: Mapping[str, str]
     cluster: str | None = None
@@ -68,7 +69,7 @@ class Request:
     container_remap_root: bool = False
     runtime: str | None = None
     environment: Environment | None = None
-    """The packages to install, before their file is read."""
+    """The packages to install. `with_local_context` reads the requirements file later."""
     after: tuple[After, ...] = ()
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Request:
     push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
     sweep: tuple[str, ...] = ()
-    """`NAME=VALUES` and `NAME`, as typed."""
+    """The values of --sweep, `NAME=VALUES` or `NAME`, as typed."""
     max_running: int | None = None
     max_fails: int | None = None
     into: str | None = None
@@ -92,7 +93,7 @@ class Request:
     session: str | None = None
     """A session's name or ID; "" for this notebook's session, None for a separate job."""
     detach: bool | None = None
-    """The choice of --detach or --wait; None if not given."""
+    """True for --detach, False for --wait, None without either option."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
     arguments: tuple[str, ...] = ()
@@ -102,8 +103,8 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Parse a line's words. If an option is repeated, the last value wins. Raise a RequestError
-    that names the invalid word and the nearest valid word."""
+    """Parse a line's words. If an option with a single value is repeated, the last value wins.
+    Raise a RequestError that names the invalid word and the nearest valid word."""
     ours: dict[str, list[str]] = {}
     given = job_options(words)
     for name, value in given:
@@ -192,7 +193,8 @@ def parse_with_arguments(words: Sequence[str]) -> Request:
 
 
 def of_cell(code: str, request: Request) -> type[JobSpec]:
-    """Return the type of a notebook's cell. A Python cell with --sweep or --array is a sweep."""
+    """Return the spec's type for a notebook's cell. A Python cell with --sweep or --array is a
+    sweep. Raises RequestError."""
     made = by_text(code, request.options)
     is_sweep = bool(request.sweep) or "array" in request.options
     if made is CellSpec and is_sweep:
@@ -205,8 +207,8 @@ def of_cell(code: str, request: Request) -> type[JobSpec]:
 
 
 def by_text(code: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
-    """Return the type of a cell with this text and sbatch options: Python, or a program named by
-    its first line. An array of programs is a batch script."""
+    """Return the spec's type for a cell with this text and these sbatch options: Python, or a
+    program that the first line names. An array of programs is a batch script."""
     if not code.startswith("#!"):
         return CellSpec
     return ScriptSpec if "array" in options else ProgramSpec
@@ -223,14 +225,14 @@ def spec(
     usual_name: str = "cell",
     **own: Any,
 ) -> SpecT:
-    """Return the spec of that type for `request` and a cell's text. The variables are written
-    later. Copy fields of the same name, and derive the others. `own` contains the fields that
-    options do not set."""
+    """Return the spec of type `made` for `request` and a cell's text, without the files of
+    variables. Copy the fields of `request` that have the same name, and derive the other fields.
+    `own` contains the fields that options do not set. Raises RequestError."""
     fields = made.__struct_fields__
     if "names_in" not in fields and (request.names_in or request.names_out):
-        told = "Only Python can have variables; this text starts with `#!`."
+        told = "--in and --out need a Python cell; this text starts with `#!`."
         raise RequestError(
-            told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
+            told, hint="Leave out --in and --out, or pass text with `--env NAME={name}`."
         )
     if request.launch and "launch" not in fields:
         raise _wrong(
@@ -289,8 +291,8 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
 
 
 def pushed_from(here: Path, push: str | None) -> str | None:
-    """Return the absolute path of the --push folder, which may be relative to `here`; None if not
-    given. Raises NotFoundError."""
+    """Return the absolute path of the --push folder, which may be relative to `here`; None if
+    `push` is None. Raises NotFoundError."""
     if push is None:
         return None
     folder = (here / Path(push).expanduser()).absolute()
@@ -314,7 +316,7 @@ def _named(request: Request, code: str, made: type[object]) -> tuple[str | None,
 
 
 def _given_of_sweep(request: Request) -> str | None:
-    """Return an option that was given but applies only to sweeps, or None."""
+    """Return the first given option that applies only to sweeps, or None."""
     given = {
         "max-running": request.max_running,
         "max-fails": request.max_fails,
@@ -325,7 +327,7 @@ def _given_of_sweep(request: Request) -> str | None:
 
 def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
     """Return the fields that only sweeps have, and remove `array` from the options. The notebook
-    adds the tasks of `--sweep`."""
+    adds the tasks of `--sweep`. Raises RequestError."""
     rejected = {
         "session": request.session is not None,
         "launch": request.launch,
@@ -348,7 +350,8 @@ def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
 
 
 def _check_in_session(request: Request, made: type[object], options: Mapping[str, str]) -> None:
-    """Raise RequestError for an option that the session already sets."""
+    """Raise RequestError for a cell that is not Python, or for an option that only the session can
+    set."""
     if made is not CellSpec:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
@@ -392,8 +395,8 @@ def _names(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
-    """Return the patterns of --push-exclude. `nodes` is sbatch's --exclude, which users confuse
-    with it. Raises RequestError."""
+    """Return the patterns of --push-exclude. `nodes` is the value of sbatch's --exclude, which
+    users confuse with --push-exclude. Raises RequestError."""
     patterns = tuple(ours.get("push-exclude", ()))
     if patterns and "push" not in ours:
         raise _wrong("push-exclude", "--push-exclude needs --push DIR.")
@@ -412,8 +415,8 @@ def _not_nodes(text: str) -> RequestError:
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of --fetch, relative to the job's folder and inside it. Raises
-    RequestError."""
+    """Return the patterns of --fetch. Raise RequestError for a pattern outside the job's working
+    directory."""
     patterns = _names(values)
     for pattern in patterns:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
@@ -510,7 +513,7 @@ def _one_of(name: str, value: str | None) -> Any:
 
 def _positive(name: str, value: str | None) -> int | None:
     if value is not None and not (value.isdecimal() and int(value)):
-        raise _wrong(name, f"--{name} must be a number from 1, not `{value}`.")
+        raise _wrong(name, f"--{name} must be a positive whole number, not `{value}`.")
     return None if value is None else int(value)
 
 
@@ -522,7 +525,7 @@ def _into(value: str | None) -> str | None:
 
 def _count(name: str, value: str | None) -> int:
     if value is not None and not value.isdecimal():
-        raise _wrong(name, f"--{name} must be a number from 0, not `{value}`.")
+        raise _wrong(name, f"--{name} must be 0 or a positive whole number, not `{value}`.")
     return int(value or 0)
 
 

@@ -57,8 +57,8 @@ def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]
 def by_template(
     template: Template, given: Mapping[str, Setting], answers: Mapping[str, str]
 ) -> dict[str, Setting]:
-    """Return the settings that differ from the template: the given ones, and answers to its
-    questions. Raise RequestError if an answer is missing."""
+    """Return the settings that differ from the template: the given settings, and answers to the
+    template's questions. Raise RequestError if an answer is missing."""
     variables, settings = {}, dict(given)
     for name, question in template.ask.items():
         if name in given:
@@ -94,7 +94,7 @@ def gateways(text: str) -> tuple[str, ...]:
 
 
 def check_slurm(found: Description) -> None:
-    """Raise ConfigError unless the cluster has Slurm."""
+    """Raise ConfigError if the login node does not have Slurm's commands."""
     if found.sbatch is None:
         raise ConfigError(
             "Slurm's commands were not found.",
@@ -114,8 +114,8 @@ def runtimes(found: Description) -> list[str]:
 
 
 def job_roots(folders: Sequence[Folder]) -> list[str]:
-    """Return proposals for the folder for jobs. Folders that all nodes share come first, the home
-    before others. Each is private (0700)."""
+    """Return proposals for `job_root`, each a private folder (0700) below a writable folder.
+    Folders that all nodes share come first."""
     return list(_job_roots(folders)) or [f"~/{_JOBS}"]
 
 

@@ -1,4 +1,4 @@
-"""Prepare a notebook for a job, and build the executed notebook from the job's outputs. No I/O.
+"""The notebook for a job, and the executed notebook, built from the job's outputs. No I/O.
 
 `node/run_file.py` runs the notebook and marks the start of each cell in the output. Other programs
 that write to the job's folder can forge marks.
@@ -33,7 +33,7 @@ MIME = "application/vnd.jupyter-slurm.notebook+json"
 def prepared(text: str, name: str) -> str:
     """Return the notebook `text` (a file's content) without outputs, as JSON for the node.
 
-    `name` is its name in messages. Raise RequestError if it cannot run.
+    `name` is the notebook's name in messages. Raise RequestError if the notebook cannot run.
     """
     notebook = _checked(text, name)
     for cell in notebook["cells"]:
@@ -89,8 +89,8 @@ class Executed:
         return json.dumps(self._notebook, indent=1, ensure_ascii=False) + "\n"
 
     def add(self, output: Output, show: Show = "full") -> None:
-        """Add the next output of the job. `show` is the trust in the output. Skip outputs from
-        before the notebook."""
+        """Add the next output of the job. `show` sets the trust in the output. Skip outputs that
+        precede the notebook."""
         marker = marker_of(output)
         if marker is not None:
             self._mark(marker)
@@ -120,8 +120,8 @@ class Executed:
             self._append(marker.error.output())
 
     def _begin(self, notebook: dict[str, Any]) -> None:
-        """Start the copy, without the notebook's trust marks, outputs and widgets (JupyterLab would
-        create saved widgets)."""
+        """Start the copy, without the notebook's trust marks, outputs and saved widgets. JupyterLab
+        would restore saved widgets."""
         self._notebook, self._count, self._shown, self._outputs = notebook, 0, {}, []
         _metadata(notebook).pop("widgets", None)
         for cell in notebook["cells"]:
@@ -161,7 +161,7 @@ def executed_name(job: Job) -> str:
 
 
 def _metadata(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a notebook or cell; replace invalid metadata by a new dict."""
+    """Return the metadata of a notebook or cell; replace invalid metadata with a new dict."""
     if not isinstance(part.get("metadata"), dict):
         part["metadata"] = {}
     found: dict[str, Any] = part["metadata"]
@@ -196,7 +196,7 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 def marker_of(output: Output) -> Marker | None:
-    """Return the output's marker; None for a real output of any type."""
+    """Return the marker in the output; None for any other output."""
     if not isinstance(output, DisplayData) or MIME not in output.data:
         return None
     try:

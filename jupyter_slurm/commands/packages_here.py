@@ -1,4 +1,4 @@
-"""The packages of this Python as lines of a recipe, for `--env-from-here`.
+"""The packages of this Python as lines of a recipe, for `--env-from-here` and `--with-mine`.
 
 They are read from each package's metadata (PEP 376, PEP 610) and from conda's `conda-meta`.
 """
@@ -78,8 +78,7 @@ def _is_local(one: metadata.Distribution) -> bool:
 
 
 def _asked_of_conda(folder: Path) -> list[str]:
-    """Return the packages that the user asked conda to install. Their dependencies follow
-    automatically."""
+    """Return the packages that the user asked conda to install. conda adds their dependencies."""
     asked: list[str] = []
     for path in folder.glob("*.json") if folder.is_dir() else ():
         try:

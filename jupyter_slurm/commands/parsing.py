@@ -1,5 +1,5 @@
-"""Parse a line: split it into words, replace `{name}` by the value of a variable, and read the
-words with argparse parsers built from the table of commands. No I/O."""
+"""The parsing of a line: split it into words, replace `{name}` with the value of a variable, and
+read the words with argparse parsers built from the table of commands. No I/O."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _BY_EQUALS = frozenset(
     for name, option in sbatch.OPTIONS.items()
     if option.value_optional and name not in CELL.options
 )
-"""Options that take a value only after `=`: sbatch never takes the next word, but argparse
-would."""
+"""Options that take a value only after `=`. argparse would also take the next word, which sbatch
+never does."""
 _BY_EQUALS_FORMS = frozenset(
     word
     for name in _BY_EQUALS
@@ -88,10 +88,10 @@ def split(line: str) -> list[str]:
 
 
 def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
-    """Replace each `{name}`, `{name.attribute}`, `{name[item]}` and `{name:format}` by its value as
-    text. A word always stays a single word. `{{name}}` is the text `{name}`; other braces and `$`
-    are unchanged. Raise RequestError if a field has no value, or is an expression with an existing
-    variable.
+    """Replace each `{name}`, `{name.attribute}`, `{name[item]}` and `{name:format}` with its value
+    as text. A word always stays a single word. `{{name}}` is the text `{name}`; other braces and
+    `$` are unchanged. Raise RequestError if a field has no value, or is an expression with an
+    existing variable.
 
     >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
     ['--time=5', '{a}', '{1}']
@@ -188,7 +188,7 @@ def as_words(options: Iterable[JobOption]) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that reports errors by RequestError."""
+    """An argparse parser that reports errors as RequestError."""
 
     def error(self, message: str) -> NoReturn:
         found = _ABOUT_OPTION.fullmatch(message.rstrip("."))
@@ -308,12 +308,12 @@ def _aliases(name: str) -> list[str]:
 
 
 def plain_help(text: str) -> str:
-    """Escape `%` for argparse."""
+    """Return the help text with terminal commands, and with `%` escaped for argparse."""
     return in_words_of_a_terminal(text).replace("%", "%%")
 
 
 def in_words_of_a_terminal(text: str) -> str:
-    """Replace notebook commands in a text by terminal commands.
+    """Replace notebook commands in a text with terminal commands.
 
     >>> in_words_of_a_terminal("`%slurm jobs` lists them; %%slurm")
     '`jupyter slurm jobs` lists them; %%slurm'
@@ -342,7 +342,7 @@ def _parser(command: Command, place: Place) -> Parser:
     own = {} if command is CELL else options_of(command, place)
     add_own(parser, own)
     if command.of_job:
-        # Including rejected options, which `arguments.of_job` explains.
+        # Add rejected options too, because `arguments.of_job` explains the rejection.
         cells = {name: one for name, one in CELL.options.items() if name not in own}
         add_of_cells(parser, cells)
         add_of_sbatch(parser, {**own, **cells})
@@ -398,5 +398,5 @@ def not_an_option(left: Sequence[str], options: Sequence[JobOption]) -> RequestE
             )
     return RequestError(
         f"`{word}` does not belong to any option of sbatch.",
-        hint="Put code below the line. Options start with `--`.",
+        hint="Put code below the line, and start options with `--`.",
     )

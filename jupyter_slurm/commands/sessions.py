@@ -1,4 +1,4 @@
-"""Find a session by its name, and describe its end. No I/O.
+"""Sessions: the look-up by name, and the text about the end. No I/O.
 
 A session is a job (`JobKind.SESSION`) whose process runs cells on request.
 """
@@ -34,9 +34,9 @@ class Owner:
 
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
     """Return the session with this ID, or the owner's session with this name on the cluster. Prefer
-    sessions that have not ended, then the newest. `cluster` is None for all clusters. `jobs` are
-    sorted newest first, as by `Api.jobs`. Raise NotFoundError if none matches, RequestError if
-    sessions on several clusters match.
+    sessions that have not ended, then the newest session. `cluster` is None for all clusters.
+    `jobs` are sorted newest first, like the result of `Api.jobs`. Raise NotFoundError if none
+    matches, RequestError if sessions on several clusters match.
     """
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     if by_id := [job for job in sessions if job.id == name]:
@@ -52,13 +52,14 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
         there = f"`{name}` is {_those(others, owner)}. Use the ID."
         raise NotFoundError(
             _none(owner, cluster, name),
-            hint=there if others else "See `%slurm session`.",
+            hint=there if others else "List sessions with `%slurm session`.",
         )
     return (live or mine)[0]
 
 
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
-    """Return the owner's newest session on the cluster (None for all). Raises NotFoundError."""
+    """Return the owner's newest session on the cluster, or on any cluster if `cluster` is None.
+    Raises NotFoundError."""
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
@@ -69,7 +70,7 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
 
 
 def is_ready(job: Job) -> bool:
-    """Return whether the process of the session runs."""
+    """Return whether the session's process has started."""
     return job.python is not None
 
 

@@ -1,4 +1,4 @@
-"""Parse the arguments of `shell`. No I/O."""
+"""The arguments of `shell`. No I/O."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Shell:
     job_id: str | None
     """The job to enter; None for a new allocation."""
     node: str | None
-    """A node of that job; None for the first."""
+    """A node of the job; None for the first node."""
     request: line.Request
     command: tuple[str, ...]
-    """The command to run instead of a shell."""
+    """The command to run; () for a shell."""
 
     @property
     def code(self) -> str:

@@ -1,4 +1,4 @@
-"""Cancel, hold, release, requeue and forget jobs by their IDs."""
+"""Commands that cancel, hold, release, requeue and forget jobs by their IDs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def steer_each(
 
 
 def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
-    """Return the jobs with unfetched output or variables."""
+    """Return the jobs with unfetched output or variables. Omit unknown jobs and batch scripts."""
     found = []
     for word in words:
         with suppress(NotFoundError):
@@ -65,7 +65,7 @@ def forgetting(jobs: Sequence[Job]) -> str:
 
 
 def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Forget jobs one by one; yield as `steer_each` does."""
+    """Forget jobs one by one. Yield a message or an error for each job."""
     for word in words:
         try:
             before = api.job(word)
@@ -76,8 +76,9 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
 
 
 def _control(api: Api, verb: JobVerb, job_ids: list[str], cluster: str) -> list[Refusal]:
-    """Apply the verb and return refusals. A single job uses its own call, which has better errors.
-    Cancelling an ended job is not an error."""
+    """Apply the verb and return refusals. For a single job, use the call for one job, which raises
+    more precise errors. Always cancel with `control_jobs`, for which an ended job is not an error.
+    """
     if len(job_ids) == 1 and verb != "cancel":
         call: Callable[[str], Job] = getattr(api, verb)
         call(job_ids[0])

@@ -19,12 +19,14 @@ NO_BROWSER = OurOption("", "only print the lab's address", only="terminal")
 _OF_CELLS = MappingProxyType(
     {
         "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
-        "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
+        "image": OurOption(
+            "IMAGE", "the container image: an alias in the profile, or the image's name"
+        ),
         "container-name": OurOption(
-            "NAME", "pyxis only: a container to keep on its node and reuse"
+            "NAME", "pyxis only: the name of a container to keep on its node and reuse"
         ),
         "container-remap-root": OurOption(
-            "", "run as root in the container, as `apt install` needs"
+            "", "run as root in the container, for example for `apt install`"
         ),
         "runtime": OurOption("NAME", "the container tool: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
@@ -32,9 +34,9 @@ _OF_CELLS = MappingProxyType(
             "PACKAGES", "packages to install first, separated by commas; only without an image"
         ),
         "requirements": OurOption(
-            "FILE", "packages from requirements.txt, pyproject.toml, uv.lock, environment.yml"
+            "FILE", "packages from requirements.txt, pyproject.toml, uv.lock or environment.yml"
         ),
-        "with-mine": OurOption("", "install the packages of this Python, at their versions"),
+        "with-mine": OurOption("", "install the packages of this Python, in the same versions"),
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
         "out": OurOption("NAMES", "variables to return to this notebook"),
         "out-format": OurOption("auto|data", "return variables pickled, or as JSON and arrays"),
@@ -53,29 +55,29 @@ _OF_CELLS = MappingProxyType(
         "tensorboard": OurOption("DIR", "show TensorBoard for the logs in DIR"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to mount in the image; may be repeated"),
-        "push": OurOption("DIR", "a local folder; the job runs in a copy"),
+        "push": OurOption("DIR", "a local folder to copy; the job runs in the copy"),
         "push-exclude": OurOption(
             "PATTERN", "files that --push excludes, as in .gitignore; may be repeated"
         ),
-        "session": OurOption("[NAME]", "run in a session, by its name or ID (the newest)"),
+        "session": OurOption("[NAME]", "run in the session with this name or ID (the newest)"),
         "fetch": OurOption("GLOBS", "files to fetch when the job ends; may be repeated"),
         "name": OurOption("NAME", "the job's name"),
         "after": OurOption(
             "JOB[:WHEN]",
-            "start once a job has succeeded (or JOB:any, JOB:fail); may be repeated",
+            "start after JOB succeeds, JOB:any ends or JOB:fail fails; may be repeated",
         ),
         "detach": OurOption("", "return a job handle at once instead of waiting"),
         "wait": OurOption("", "wait for the end, overriding the detach setting"),
         "on-interrupt": OurOption("detach|cancel", "the effect of an interrupt on the job"),
         "attach": OurOption("", "attach to this cell's job; never submit a job"),
-        "fresh": OurOption("", "submit another job even if this cell's job still runs"),
-        "dry-run": OurOption("", "show what would be submitted; submit nothing"),
+        "fresh": OurOption("", "submit another job even if this cell's job is still running"),
+        "dry-run": OurOption("", "show the script, options and cost without submitting the job"),
         "no-raise": OurOption("", "do not fail the cell if the job fails"),
     }
 )
 CELL = Command("%%slurm", "run this cell as a job", only="notebook", of_job=True, options=_OF_CELLS)
-"""The options of `%%slurm`. Every command that submits a job accepts them, except those it
-rejects."""
+"""The options of `%%slurm`. Each command that submits a job accepts them, except for the options in
+`Command.refused`."""
 
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
@@ -94,9 +96,9 @@ SUBMIT = Command(
             "file",
             "FILE",
             "a Python file (.py) with ARGUMENTS as sys.argv, a notebook (.ipynb) or a script (#!…) "
-            "with ARGUMENTS as $1, $2 etc. The executed notebook is NAME.slurm-ID.ipynb in the "
-            "same folder. A script runs in the image. With #SBATCH lines or --array, sbatch gets "
-            "the script unchanged.",
+            "with ARGUMENTS as $1, $2 etc. The executed notebook is saved as "
+            "NAME.slurm-ID.ipynb in the same folder. A script runs in the image. With #SBATCH "
+            "lines or --array, sbatch gets the script unchanged.",
             of="path",
         ),
     ),
@@ -110,7 +112,7 @@ SUBMIT = Command(
 RUN = Command(
     "run",
     "run an image's own program as a job",
-    arguments=(Argument("image", "IMAGE", "as for --image"),),
+    arguments=(Argument("image", "IMAGE", "the image, as for --image"),),
     of_job=True,
     rest="ARGUMENTS",
     refused=(
@@ -161,8 +163,8 @@ SESSION_START = Command(
     ),
     refused=tuple(one for one in _NOT_ENTERED if one != "mpi"),
     refusal="--{} is for a cell, not for a session.",
-    more="`%%slurm --session` cells and `jupyter slurm submit FILE --session [NAME]` run in it at "
-    "once, in one process that keeps their variables.",
+    more="`%%slurm --session` cells and `jupyter slurm submit FILE --session [NAME]` run in the "
+    "session at once, in one process that keeps their variables.",
 )
 KERNEL_ADD = Command(
     "kernel add",
@@ -224,7 +226,7 @@ SHELL = Command(
 RETRY = Command(
     "retry",
     "submit the failed tasks of a sweep again",
-    arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),),
+    arguments=(Argument("id", "ID", "a job's ID in jupyter-slurm or Slurm", of="job"),),
     of_job=True,
     refused=tuple(one for one in _OF_CELLS if one not in ("detach", "wait", "on-interrupt")),
     refusal="A retry cannot change --{}.",
@@ -257,7 +259,7 @@ IMAGE_BUILD = Command(
 IMAGE_CELL = replace(
     IMAGE_BUILD, name="slurm_image", arguments=IMAGE_BUILD.arguments[:1], is_cell_magic=True
 )
-"""The command `%%slurm_image`; the cell is its recipe."""
+"""The command `%%slurm_image`. The cell contains the recipe."""
 IMAGE_PULL = Command(
     "image pull",
     "pull an image from a registry, for every node",

@@ -58,7 +58,7 @@ def _axis(text: str, namespace: Mapping[str, object]) -> list[Parameters]:
 
 
 def _table(name: str, namespace: Mapping[str, object]) -> list[Parameters]:
-    """Return the rows of a variable, a DataFrame or a list of dicts."""
+    """Return the rows of a variable that is a DataFrame or a list of dicts. Raises RequestError."""
     if name not in namespace:
         raise _wrong(
             f"--sweep: unknown variable `{name}`.", f"Define it, or give values: {name}=1,2,3."

@@ -42,8 +42,8 @@ _NAME = OurOption("NAME", "the cluster's name (local)", default="local")
 _EXCLUDE = OurOption("PATTERN", "exclude files, as in .gitignore; may be repeated", repeated=True)
 _NAMED = (Argument("name", "NAME", "the cluster", of="cluster"),)
 _WHICH = (Argument("cluster", "CLUSTER", "the cluster (the default)", "?", "cluster"),)
-_JOB = (Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),)
-_JOBS = (Argument("ids", "ID", "a job ID, ours or Slurm's", "+", "job"),)
+_JOB = (Argument("id", "ID", "a job's ID in jupyter-slurm or Slurm", of="job"),)
+_JOBS = (Argument("ids", "ID", "a job's ID in jupyter-slurm or Slurm", "+", "job"),)
 _COMPLETION = Command(
     "completion",
     "print shell completions",
@@ -61,7 +61,7 @@ _HERE = (
             name=_NAME,
             nodes=OurOption("N", "simulated nodes", read=number),
             cpus=OurOption("N", "CPUs of each node", read=number),
-            memory=OurOption("SIZE", "memory of each node, as sbatch's --mem"),
+            memory=OurOption("SIZE", "memory of each node, in the format of sbatch's --mem"),
             gpus=OurOption(
                 "N",
                 "simulated GPUs of each node (2), or `own` for this machine's GPUs on the first "
@@ -109,9 +109,9 @@ _CLUSTERS = (
         arguments=(Argument("name", "NAME", "a name for the cluster"),),
         options=options(
             template=OurOption("NAME", "start from a template listed by `clusters templates`"),
-            host=OurOption("HOST", "its login node: [user@]host[:port] or a name in ~/.ssh/config"),
+            host=OurOption("HOST", "the login node: [user@]host[:port] or a name in ~/.ssh/config"),
             user=OurOption("USER", "your user name on the cluster"),
-            port=OurOption("PORT", "the port of its sshd", read=number),
+            port=OurOption("PORT", "the port of sshd on the login node", read=number),
             jump=OurOption(
                 "HOST",
                 "a jump host, [user@]host[:port]; may be repeated, outermost first",
@@ -122,7 +122,7 @@ _CLUSTERS = (
                 "NAME=VALUE", "a variable for Slurm's commands, e.g. SLURM_CONF", repeated=True
             ),
             var=OurOption(
-                "NAME=VALUE", "an answer to the template's question, e.g. project", repeated=True
+                "NAME=VALUE", "an answer to a question of the template, e.g. project", repeated=True
             ),
             runtime=OurOption("NAME", "the container tool"),
             job_root=OurOption("DIR", "the folder for jobs on the cluster"),
@@ -201,7 +201,9 @@ _KEPT = (
         only="terminal",
         arguments=(Argument("names", "NAME", "a name that `kernel list` shows", "+"),),
     ),
-    Command("lab", "run JupyterLab on a node, in this machine's browser", usual="list"),
+    Command(
+        "lab", "run JupyterLab on a node and use it in a browser on this machine", usual="list"
+    ),
     LAB_START,
     Command(
         "lab open",
@@ -231,7 +233,7 @@ _OF_JOBS = (
         "attach",
         "show a job's output in this cell and load its variables",
         only="notebook",
-        arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", "?", "job"),),
+        arguments=(Argument("id", "ID", "a job's ID in jupyter-slurm or Slurm", "?", "job"),),
     ),
     Command("jobs", "list your jobs, newest first", options=_OF_CLUSTER_AS_JSON),
     Command("queue", "list all users' jobs on a cluster", options=_OF_CLUSTER_AS_JSON),
@@ -256,7 +258,7 @@ _OF_JOBS = (
         "show a job's output",
         arguments=_JOB,
         options=options(
-            task=OurOption("N", "a task of an array, by its index, or a rank", read=number),
+            task=OurOption("N", "the index of an array's task, or a rank", read=number),
             follow=OurOption("", "continue until the job ends", short="f", only="terminal"),
             lines=OurOption("LINES", "only the last lines", short="n", read=lines, only="notebook"),
             to=OurOption("FILE", "write to a file", only="notebook"),
@@ -288,7 +290,7 @@ _LOCAL_PORT = OurOption("N", "the local port (any)", default="0")
 _CLOSE = OurOption("ID", "close this tunnel; may be repeated", repeated=True)
 _TARGET = (
     "a port on the login node or the job's node, or the path of a Unix socket; JOB:ray, "
-    "JOB:dask, JOB:tensorboard for a dashboard"
+    "JOB:dask or JOB:tensorboard for a dashboard"
 )
 _REACHED = (
     Command(
@@ -351,7 +353,9 @@ _ENVIRONMENTS = (
         "remove environments; later jobs reinstall them if needed",
         arguments=(Argument("ids", "ID", "an ID that `env list` shows", "*"),),
         options=options(
-            unused=OurOption("TIME", "environments unused for this time, e.g. 30d", read=idle_s),
+            unused=OurOption(
+                "TIME", "remove environments unused for this time, e.g. 30d", read=idle_s
+            ),
             cluster=_CLUSTER,
         ),
     ),

@@ -34,7 +34,7 @@ class Caller(Protocol):
 
     @property
     def api(self) -> Api:
-        """Return the agent. A call that needs a login asks the user."""
+        """Return the agent's Api. A call that needs a login asks the user."""
 
     @property
     def cluster(self) -> str | None:
@@ -42,7 +42,7 @@ class Caller(Protocol):
 
     @property
     def used_cluster(self) -> str | None:
-        """Return the cluster that the user chose for later commands."""
+        """Return the cluster that the user chose for later commands; None without a choice."""
 
     @property
     def notebook(self) -> str | None: ...
@@ -52,20 +52,21 @@ class Caller(Protocol):
 
     @property
     def is_saved(self) -> bool:
-        """Return whether output is saved in a notebook, which others may read."""
+        """Return whether output is saved in a notebook, which other users may read."""
 
     def with_defaults(self, words: Sequence[str]) -> list[str]:
         """Return the user's defaults followed by job options."""
 
     def call(self, call: Callable[[], _R], cluster: str | None) -> _R:
-        """Make a call that may be slow, so that the user can interrupt it."""
+        """Return the result of `call`, which may be slow. The user can interrupt it."""
 
     def submit(self, spec: JobSpec, request: Request) -> Job: ...
 
     def log_in(self, cluster: str | None) -> Connection: ...
 
     def confirm(self, consequence: str, question: str) -> bool:
-        """Ask the user. Raise RequestError if the front end cannot ask, or if --yes is required."""
+        """Show the consequence, ask the question, and return whether the user agrees. Raise
+        RequestError if the front end cannot ask."""
 
     def remove_pages(self, jobs: Sequence[Job]) -> None:
         """Remove the pages of ended labs."""
@@ -88,12 +89,12 @@ class StartedSession(Started):
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab to open once ready."""
+    """A lab to open once it is ready."""
 
     job: Job
     waits: bool = True
     browser: bool = True
-    """Open a browser, instead of only printing the URL."""
+    """Set to open a browser instead of only printing the URL."""
 
 
 @dataclass(frozen=True, slots=True)

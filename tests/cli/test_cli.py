@@ -278,7 +278,7 @@ def test_environment_variable_sets_the_default_cluster(
         (("a.py", "--time", "soon"), 2, "soon"),
         (("a.py", "--in", "x"), 2, "--in is for notebook cells"),
         (("a.py", "--fresh"), 2, "--fresh is for notebook cells"),
-        (("book.ipynb", "--", "argument"), 2, "takes no arguments after `--`"),
+        (("book.ipynb", "--", "argument"), 2, "does not accept arguments after `--`"),
         (("latin.py",), 2, "latin.py is not UTF-8 text (byte 2)"),
     ],
 )

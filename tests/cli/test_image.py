@@ -77,4 +77,4 @@ def test_images_are_pulled_listed_and_removed(run: Run) -> None:
     assert run("rm", "ubuntu:22.04")[:2] == (0, "ubuntu:22.04: removed\n")
     assert run("rm", "ubuntu:22.04")[0] == 1
     assert run("pull", "loaded", "--detach")[0] == 0
-    assert "loaded: removed. Docker (or Podman) on n1, n2 still holds it" in run("rm", "loaded")[1]
+    assert "loaded: removed. Docker or Podman on n1, n2 still stores" in run("rm", "loaded")[1]

@@ -72,7 +72,7 @@ export const OPTIONS = [
     name: 'image',
     words: ['--image'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
-    help: 'the container image: an alias of the profile, or its name'
+    help: "the container image: an alias in the profile, or the image's name"
   },
   {
     name: 'chdir',
