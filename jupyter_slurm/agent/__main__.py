@@ -1,4 +1,4 @@
-"""`python -m jupyter_slurm.agent [--detach] [--socket PATH]`: run the agent.
+"""The program `python -m jupyter_slurm.agent [--detach] [--socket PATH]`, which runs the agent.
 
 With --detach, the agent gets its own session. So interrupts do not reach it, and it outlives the
 kernel that started it.

@@ -92,7 +92,7 @@ class _OwnUserServer(HTTPServer):
 
 
 class Agent:
-    """An agent that holds its lock."""
+    """An agent that holds the instance lock."""
 
     def __init__(self, service: AgentService, instance_lock: InstanceLock, log_path: Path) -> None:
         self._service = service
@@ -224,7 +224,7 @@ def idle_s(text: str | None) -> float:
 
 
 def memory_mib() -> float:
-    """Return the resident memory of this process, or its peak without /proc."""
+    """Return the resident memory of this process, or the peak if /proc does not exist."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

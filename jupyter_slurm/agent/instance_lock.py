@@ -1,5 +1,6 @@
 """The lock that ensures one agent per user: a flock(2) on `agent.lock` beside the socket. The
-kernel releases it when the process dies. The file stays and contains the process ID.
+operating system releases the lock when the process dies. The file stays and contains the process
+ID.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`POST /v1/kernel`: the HTTP connection becomes the stream to a job's kernel.
+"""The request `POST /v1/kernel`, which turns its HTTP connection into the stream to a job's kernel.
 
 The request is a KernelRequest. The answer is a Problem, or the status 101. After 101 both sides
 send frames (node/kernel_frames.py). The client sends the first frame.

@@ -48,8 +48,8 @@ _PIECE_BYTES = 1 << 18
 
 
 class Link:
-    """A link to the agent at `path`. `command` starts an agent. If it is None, the link never
-    starts or replaces an agent."""
+    """A link to the agent at `path`. `command` starts an agent. If `command` is None, the link
+    never starts or replaces an agent."""
 
     def __init__(self, path: Path, command: Sequence[str] | None) -> None:
         self._path = path
@@ -242,8 +242,8 @@ class AgentConnection:
         except TimeoutError as exc:
             raise AgentError(
                 f"The agent (pid {self.hello.pid}) did not answer {name} within {timeout_s:.0f} s.",
-                hint="Try again, since the cluster may be slow. Show the agent with "
-                "`jupyter slurm status`.",
+                hint="Try again, since the cluster may be slow. Show the agent's state "
+                "with `jupyter slurm status`.",
             ) from exc
         if status == 503 and _is_retiring(answer):
             raise NotDoneError("the agent is exiting")

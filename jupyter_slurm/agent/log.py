@@ -44,7 +44,7 @@ class _Formatter(logging.Formatter):
 
 
 class LogFile(RotatingFileHandler):
-    """The handler that writes to `path`; a full file becomes `path`.1."""
+    """The handler that writes to `path`, and renames a full file to `path`.1."""
 
     def __init__(self, path: Path) -> None:
         self._holds_stdio = False

@@ -130,7 +130,7 @@ def _unknown(name: str) -> Response:
 
 
 class _Handler(RequestHandler):
-    """The base of all routes."""
+    """The base class of all handlers."""
 
     def initialize(self, dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None]) -> None:
         self.dispatcher = dispatcher

@@ -24,9 +24,9 @@ from jupyter_slurm.commands.parsing import before_dashes
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 
 _INTERRUPTED = 130
-"""The exit code after SIGINT, 128 + its number, as in a shell."""
+"""The exit code after SIGINT: 128 plus the signal's number, as in a shell."""
 _CLOSED_PIPE = 141
-"""The exit code after SIGPIPE, 128 + its number."""
+"""The exit code after SIGPIPE: 128 plus the signal's number."""
 COMMANDS: Mapping[str, Callable[[TerminalCaller, Any], object]] = MappingProxyType(
     {
         **FUNCTIONS,

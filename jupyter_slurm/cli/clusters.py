@@ -1,5 +1,4 @@
-"""`clusters test|remove|default|templates`: the profiles of clusters. `new_cluster.py` adds a
-cluster."""
+"""The commands `clusters test|remove|default|templates`. `new_cluster.py` adds a cluster."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
 
 def follow(api: Api, job: Job) -> int:
     """Show all output of `job` until its end and then its outcome, and record the delivery. Return
-    the job's exit code, 128 + the signal's number, or 1 if it failed without either. Raise
+    the job's exit code, 128 plus the signal's number, or 1 if the job failed without either. Raise
     KeyboardInterrupt after Ctrl-C; the job continues.
     """
     terminal = Terminal(sys.stdout, sys.stderr)

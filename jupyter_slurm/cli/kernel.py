@@ -1,4 +1,4 @@
-"""`jupyter slurm kernel add|list|remove`: kernels in jobs, for Jupyter's kernel picker."""
+"""The commands `kernel add|list|remove`: kernels in jobs, for Jupyter's kernel picker."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _template_named(name: str) -> Template:
     near = suggest(name, known)
     raise RequestError(
         f"Unknown template `{name}`{f'; did you mean `{near}`?' if near else '.'}",
-        hint=f"Templates: {', '.join(known)}.",
+        hint=f"Use one of these templates: {', '.join(known)}.",
     )
 
 
@@ -158,7 +158,7 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
         if not equals or name not in known:
             raise RequestError(
                 f"--var: `{pair}` is not NAME=VALUE for the template.",
-                hint=f"Set one of these: {', '.join(known)}." if known else "Omit --var.",
+                hint=f"Set one of these variables: {', '.join(known)}." if known else "Omit --var.",
             )
         variables[name] = value
     return variables

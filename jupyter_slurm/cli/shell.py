@@ -1,4 +1,4 @@
-"""`shell`: a terminal on a node, in a new allocation or in a running job.
+"""The command `shell`: a terminal on a node, in a new allocation or in a running job.
 
 The agent prepares the command (`srun --pty`, possibly through `ssh`), and this process executes it.
 """

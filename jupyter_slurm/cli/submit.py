@@ -1,4 +1,4 @@
-"""`submit`, `attach`, `logs`, `image build`: commands that read files or print output."""
+"""The commands `submit`, `attach`, `logs` and `image build`, which read files or print output."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _remark_on_directives(file: Path, text: str) -> None:
     """Warn about `#SBATCH` lines in Python that do not apply."""
     if has_directives(text):
         remark(
-            f"{file} has #SBATCH lines but no `#!` line, so they do not apply. Start it with "
-            "`#!/usr/bin/env python3`."
+            f"{file} does not start with `#!`, so its #SBATCH lines do not apply. Start the file "
+            "with `#!/usr/bin/env python3`."
         )
     elif line := ignored_directive(text):
         remark(

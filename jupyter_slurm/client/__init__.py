@@ -102,8 +102,8 @@ def _remote_call(
 
 
 class AgentClient:
-    """The Api of the agent at `path`. `command` starts an agent. If it is None, the client never
-    starts an agent.
+    """The Api of the agent at `path`. `command` starts an agent. If `command` is None, the client
+    never starts an agent.
 
     The client is thread-safe, and usable on both sides of a fork and after an interrupted call.
     Every call raises AgentError if the agent cannot be reached or started, or does not answer in
@@ -265,7 +265,8 @@ class InteractiveClient:
         return interactive_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """Return the result of `act`; if `act` needs a login on `cluster`, log in and repeat it."""
+        """Return the result of `act`. If `act` needs a login on `cluster`, log in and repeat
+        `act`."""
         try:
             return act()
         except LoginNeededError as exc:
@@ -277,7 +278,7 @@ class InteractiveClient:
         return act()
 
     def log_in(self, cluster: str | None) -> Connection:
-        """Log in as `login.log_in` does, always as the same caller."""
+        """Call `login.log_in`, always with the same caller."""
         from jupyter_slurm.client.login import log_in  # noqa: PLC0415 - few calls need a login
 
         return log_in(self._api, cluster, self._prompter, self._caller)

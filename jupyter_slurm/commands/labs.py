@@ -23,10 +23,10 @@ STEPS = {
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
-    """Return the lab with this ID (ours or Slurm's), or with this name on the cluster; without a
-    name, return the newest lab on the cluster. Prefer labs that have not ended. `cluster` is None
-    for all clusters. `jobs` are sorted newest first, like the result of `Api.jobs`. Raise
-    NotFoundError if none matches, RequestError if several match."""
+    """Return the lab with this ID in jupyter-slurm or Slurm, or with this name on the cluster.
+    Without a name, return the newest lab on the cluster. Prefer labs that have not ended. `cluster`
+    is None for all clusters. `jobs` are sorted newest first, like the result of `Api.jobs`. Raise
+    NotFoundError if no lab matches, RequestError if several labs match."""
     known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]

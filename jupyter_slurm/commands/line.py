@@ -502,7 +502,7 @@ def _detach(ours: Mapping[str, object]) -> bool | None:
 
 
 def _one_of(name: str, value: str | None) -> Any:
-    """Return `value` if the option's metavar lists it; None if not given. Otherwise raise
+    """Return `value` if it is None or the option's metavar lists it. Otherwise raise
     RequestError."""
     choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):

@@ -108,7 +108,7 @@ class Executed:
                 self._append(output)
 
     def _mark(self, marker: Marker) -> None:
-        if marker.notebook is not None:  # a notebook starts, also again after a requeue
+        if marker.notebook is not None:  # a notebook starts, or starts again after a requeue
             self._begin(marker.notebook)
         elif marker.cell is not None and self._notebook is not None and marker.cell < self.cells:
             self._count += 1

@@ -1,5 +1,5 @@
-"""The parsing of a line: split it into words, replace `{name}` with the value of a variable, and
-read the words with argparse parsers built from the table of commands. No I/O."""
+"""The parsing of a line into words and options. `{name}` stands for the value of a variable.
+argparse parsers, built from the table of commands, read the options. No I/O."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OF_PYXIS = MappingProxyType(
 )
 """Hints for pyxis options that have another name in jupyter-slurm, or no effect."""
 _LONGEST = 32 * 1024
-"""The maximum line length in characters: shlex takes quadratic time."""
+"""The maximum line length in characters, because shlex takes quadratic time."""
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
 """A field such as `x`, `job.id`, `rates[0]` or `rate:.2f`. Keep it consistent with form.ts."""
 _CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"

@@ -35,7 +35,7 @@ class Owner:
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
     """Return the session with this ID, or the owner's session with this name on the cluster. Prefer
     sessions that have not ended, then the newest session. `cluster` is None for all clusters.
-    `jobs` are sorted newest first, like the result of `Api.jobs`. Raise NotFoundError if none
+    `jobs` are sorted newest first, like the result of `Api.jobs`. Raise NotFoundError if no session
     matches, RequestError if sessions on several clusters match.
     """
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]

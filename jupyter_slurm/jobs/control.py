@@ -286,8 +286,8 @@ class JobControl:
             raise CommandError(
                 f"Slurm refused the new time limit of job {job.slurm_id}. Most clusters let users "
                 "only lower the limit.",
-                hint="Ask the cluster's support to raise it, or start another job with a longer "
-                "--time.",
+                hint="Ask the cluster's support to raise the limit, or start another job with a "
+                "longer --time.",
                 detail=exc.detail,
             ) from exc
         return self._note_limit(job, ids[0])

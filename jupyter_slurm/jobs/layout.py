@@ -76,7 +76,7 @@ class JobDir:
 
     @property
     def stage(self) -> PurePosixPath:
-        """The link to the copy of `work` on the node, while the job runs."""
+        """The link to the node's copy of `work`, which exists while the job runs."""
         return self.path / "stage"
 
     @property
@@ -85,12 +85,12 @@ class JobDir:
 
     @property
     def submitted(self) -> PurePosixPath:
-        """sbatch's output, complete once the file exists."""
+        """The file with sbatch's output, which is complete once the file exists."""
         return self.path / "submitted"
 
     @property
     def submit_err(self) -> PurePosixPath:
-        """sbatch's error output, which grows while sbatch runs."""
+        """The file with sbatch's error output, which grows while sbatch runs."""
         return self.path / "submit.err"
 
     def claim(self, attempt: int) -> PurePosixPath:

@@ -560,7 +560,7 @@ class Service:
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(self._sessions.completed(spec, cluster.profile))
         if image_of(spec, cluster.profile) is not None or spec.container_name is not None:
-            with suppress(JupyterSlurmError):  # then the image is compared by name alone
+            with suppress(JupyterSlurmError):  # compare the image by name alone
                 return identity.given(resolve(spec, cluster))
         return identity.given(resolved(spec, cluster.profile.for_job(spec), UNASKED))
 
@@ -628,7 +628,7 @@ class Service:
 
     def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         for other_id in others:
-            with suppress(NotFoundError):  # forgotten
+            with suppress(NotFoundError):  # the user forgot the job
                 self.delivered(other_id)
         job = self._registry.change(job_id, delivered=True)
         self._results.served(job_id)

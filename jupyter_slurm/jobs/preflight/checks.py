@@ -57,7 +57,7 @@ def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
     if one.memory_mib is not None and (job.memory_per_node_mib or 0) > one.memory_mib:
         most = memory(one.memory_mib)
         yield _warning(f"A node in partition {one.name} has at most {most} of memory.", "mem")
-    known = one.gpus_per_node > 0 or one.nodes > 0  # else only the profile names the partition
+    known = one.gpus_per_node > 0 or one.nodes > 0  # otherwise only the profile names the partition
     if known and max(job.gpus_per_node, min(job.gpus, 1)) > one.gpus_per_node:
         most = f"at most {one.gpus_per_node}" if one.gpus_per_node else "no"
         yield _warning(f"A node in partition {one.name} has {most} GPUs.", "gpus")

@@ -43,8 +43,8 @@ class Estimates:
         self._known: dict[str, _ClusterEstimates] = {}
 
     def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
-        """Return the answer of `sbatch --test-only`, cached. Raises LoginNeededError or
-        TransportError."""
+        """Return the answer of `sbatch --test-only`, cached for a few seconds. Raises
+        LoginNeededError or TransportError."""
         argv = sbatch.test_only_argv(submission.sbatch)
         # The job ID of each preview is new, but does not affect the answer.
         key = tuple(word.replace(submission.job.spec.id, "") for word in (*argv, submission.script))
@@ -79,9 +79,9 @@ def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
 def _refused(words: str) -> Check:
     rejection = explain_rejection(words)
     if rejection is None:
-        return Check(ok=None, sentence="Slurm did not estimate the start.")
+        return Check(ok=None, sentence="Slurm did not estimate the start time.")
     if rejection.category != "definitive":
-        return Check(ok=None, sentence=f"Slurm did not estimate the start: {rejection.text}")
+        return Check(ok=None, sentence=f"Slurm did not estimate the start time: {rejection.text}")
     return Check(
         ok=False,
         sentence=f"Slurm would refuse the job: {rejection.text}",

@@ -27,14 +27,14 @@ _IN_EVERY_PYTHON = re.compile(
     "|Maybe you meant '=='|outside (async )?function|outside loop|not properly in loop"
     "|unterminated (triple-quoted )?string"
 )
-"""Messages of CPython 3.11 to 3.14 that no newer syntax causes."""
+"""Messages of CPython 3.11 to 3.14 about code that is invalid in every Python version."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
 """The start of an f-string or t-string. Since Python 3.12, the braces may contain quotes and line
 breaks."""
 _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
-"""The version of this Python."""
+"""The version of this process's Python, like `3.12`."""
 THE_CODE = "the code"
 """The file name in the error if the code is not from a file."""
 
@@ -168,5 +168,5 @@ def _is_alike(job: Job, spec: JobSpec) -> bool:
 
 def _compile(source: str, name: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # shown by the job
+        warnings.simplefilter("ignore")  # the job shows warnings
         compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)

@@ -57,7 +57,7 @@ def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[Aft
 def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
     """Describe the first ended job of `--after` that prevents this job from starting, if any."""
     for one in () if spec is None else spec.after:
-        with suppress(JupyterSlurmError):  # forgotten, or without a record
+        with suppress(JupyterSlurmError):  # the job has no record
             before = registry.job(one.job)
             if before.state.final and not _lets_start(one, before):
                 return f"job {before.id} ({before.name}, {before.state.word})"
@@ -104,13 +104,14 @@ def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
 
 
 def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegistry) -> str:
-    """Return the dependency on the submitted arrays of an unfinished sweep. A sweep after a sweep
-    with the same tasks starts task by task. Raises RequestError."""
+    """Return the dependency on the submitted arrays of an unfinished sweep. If this job is a sweep
+    with the same tasks, each of its tasks waits only for the task with the same index. Raises
+    RequestError."""
     if one.ends == "ok" and failed_tasks(before.tasks):
         raise RequestError(
             f"This job would never start: it waits until sweep {before.id} ({before.name}) "
             "succeeds, but tasks of the sweep have failed.",
-            hint=f"Use `--after {before.id}:any` to start it in any case.",
+            hint=f"Use `--after {before.id}:any` to start this job in any case.",
             option="after",
         )
     record = registry.record(before.id)
@@ -120,7 +121,7 @@ def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegis
     if one.ends == "fail" and len(record.arrays) > 1:
         raise RequestError(
             f"Slurm cannot wait for a failure in sweep {before.id}, which has several arrays.",
-            hint=f"Use `--after {before.id}:any` to start it in any case.",
+            hint=f"Use `--after {before.id}:any` to start this job in any case.",
             option="after",
         )
     is_same = isinstance(spec, SweepSpec) and [a.tasks for a in record.arrays] == [spec.tasks]
@@ -172,7 +173,7 @@ def _check_end(one: After, before: Job) -> None:
     raise RequestError(
         f"This job would never start: it waits until job {before.id} ({before.name}) {wanted}, "
         f"and that job is {before.state.word}.",
-        hint=f"Use `--after {before.id}:any` to start it in any case.",
+        hint=f"Use `--after {before.id}:any` to start this job in any case.",
         option="after",
     )
 

@@ -82,8 +82,8 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
 
 
 def moved(record: Record, rename: Rename) -> dict[str, object] | None:
-    """Update a record after the rename of a notebook or folder. Return the changes of its job; None
-    if the rename does not affect the job."""
+    """Update a record after the rename of a notebook or folder. Return the changes of the record's
+    job; None if the rename does not affect the job."""
     spec, asked = rename.spec(record.spec), rename.spec(record.asked)
     paths = {"notebook": record.job.notebook, "fetch_to": record.job.fetch_to}
     changes = {name: path and rename.followed(path) for name, path in paths.items()}
@@ -113,12 +113,12 @@ def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, .
 def earlier(
     cells: Sequence[Record], given: Callable[[], dict[str, str]], kernel: str | None
 ) -> Earlier | None:
-    """Return the earlier job of a cell to which `kernel` attaches, or which it reports because
-    inputs differ; None without such a job. `cells` are the records of the cell's jobs, newest
-    first.
+    """Choose the earlier job for a cell in `kernel`: a job to attach to, or a job to report because
+    its inputs differ. Return None without such a job. `cells` are the records of the cell's jobs,
+    newest first.
 
-    `given` returns the digests of a new job's inputs. It is called only if an earlier job still
-    runs or is undelivered."""
+    `given` returns the digests of a new job's inputs. It is called only if an earlier job is
+    unfinished or undelivered."""
     others = [record for record in cells if _has_open_end(record.job)]
     if not others:
         return None
@@ -165,7 +165,7 @@ def _listing(spec: JobSpec, local: str) -> str:
     try:
         folder = pushed_folder(local)
         found = scan(os.fsencode(folder), Exclusion(spec.push_exclude))
-    except (FileAccessError, NotFoundError, RequestError):  # the push will refuse it
+    except (FileAccessError, NotFoundError, RequestError):  # the push will report the error
         return _unknown()
     # Leave out the times of folders, since an excluded file may have changed them.
     lines = [

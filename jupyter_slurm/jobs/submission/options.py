@@ -102,7 +102,7 @@ def merged_options(
 
 
 def _one_node(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the request for one node, if the job uses --gpus and does not set the number of nodes.
+    """Return the option for one node if the job uses --gpus and does not set the number of nodes.
     Otherwise Slurm may spread --gpus over nodes, and the code would see only some GPUs."""
     says = not options.keys().isdisjoint(_SAYS_NODES)
     return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
@@ -174,8 +174,8 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
         # A cell that appends to a file must not run twice without the user's permission.
         ours["no-requeue"] = ""
     if spec.launch not in (None, *RANKED) and not {"no-kill", "requeue"} & {*options}:
-        # Slurm ends or requeues a job that loses a node (sbatch(1)); these engines continue on the
-        # others.
+        # Slurm ends or requeues a job that loses a node (sbatch(1)). These engines continue on the
+        # other nodes.
         ours["no-kill"] = ""
     return ours
 

@@ -41,7 +41,7 @@ _OWN_FILES = "export JSLURM_NODE=.task$task\n"
 """A shell line that sets JSLURM_NODE. Container tools use it in the names of their files in the
 job's folder."""
 _OWN = re.compile(r"%[0-9]{0,2}[jA]")
-"""The filename patterns that contain the job's ID."""
+"""The parts of a filename pattern that stand for the job's ID."""
 
 
 @dataclass(frozen=True, slots=True)

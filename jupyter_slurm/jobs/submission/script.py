@@ -28,7 +28,7 @@ SETUP_EXIT = 66
 """The exit code if a module or the profile's setup failed: EX_NOINPUT of sysexits.h, which programs
 rarely use."""
 _MEASURED_MIB = 128
-"""The minimum memory of a job on a node for measuring its usage."""
+"""The minimum memory of a job on a node. With less memory, the script does not measure the job."""
 STAGE_INSIDE = "/mnt/work"
 """The path, in the container, of the copy of the job's files on the node."""
 _RESERVES_IN_LIMIT = 5
@@ -316,8 +316,8 @@ printf -v began '"slurm_id": "%s", "node": "%s", "time_s": %d' \\
 odd='[^a-zA-Z0-9_.@-]'
 printf -v began '{{%s, "partition": "%s", "user": "%s"}}' \\
   "$began" "${{SLURM_JOB_PARTITION//$odd}}" "${{SLURM_JOB_USER//$odd}}"
-# The line is short enough to be written at once, so the file needs no rename. The same is true of
-# the exit file. On a full disk the file exists but is empty.
+# The line is short enough to be written at once, so do not rename the file into place. The same
+# applies to the exit file. On a full disk the file exists but is empty.
 printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit}; exit $rc; }}
 
 {prepare}
@@ -352,8 +352,8 @@ exec 7> >(
 )
 before="before $!"
 # `wait` returns early when a trapped signal arrives. If the child ends at that moment, bash 5.2
-# loses its exit code in one of three cases. So a process without traps waits for the program, and
-# writes the program's exit code to a file.
+# loses the child's exit code in one of three cases. So a process without traps waits for the
+# program, and writes the program's exit code to a file.
 (
   trap : {caught} # not '', which the program would inherit
   exec 2>/dev/null # otherwise bash prints "Killed" and the whole command

@@ -59,7 +59,7 @@ def ended(session: Job) -> SubmitError:
 
 
 class CellSubmitter(Submitter):
-    """The submission of one cell, retried until the session has it."""
+    """The submission of one cell, retried until the session accepts the cell."""
 
     def try_once(self) -> bool:
         """Send the cell. Return False if `run` has to try again."""
@@ -150,7 +150,7 @@ def ends_s(session: Job) -> float | None:
 
 def rests(registry: JobRegistry, session_id: str) -> None:
     """Record that the session is idle from now on, unless it has unfinished cells or has ended."""
-    with registry.lock(), suppress(NotFoundError):  # forgotten
+    with registry.lock(), suppress(NotFoundError):  # the user forgot the session
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))
         if not has_cells and not session.state.final:

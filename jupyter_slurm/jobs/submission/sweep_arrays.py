@@ -313,7 +313,7 @@ class SweepSubmitter(Submitter):
         return True
 
     def _drop_unsent(self, state: str) -> None:
-        """Drop the arrays that were not sent to sbatch, and give their tasks this state."""
+        """Drop the arrays that were not sent to sbatch, and set their tasks to `state`."""
         record, job = self._record, self._sweep
         dropped = [one for one in record.arrays if not one.sbatch_calls]
         tasks = [task for one in dropped for task in indices(one.tasks)]
@@ -389,7 +389,7 @@ def _more_time(had: Mapping[str, str], limit_s: int | None, times: float) -> str
 
 
 def sha256_of(path: str | None) -> str | None:
-    """Return the SHA-256 of a file of parameters; None without a file."""
+    """Return the SHA-256 of the parameters file; None without a file."""
     if path is None:
         return None
     with Path(path).open("rb") as file:

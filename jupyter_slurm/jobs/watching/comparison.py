@@ -99,7 +99,7 @@ class Comparison:
                 now = self._registry.job(job.id)
                 changes = _by_row(now, row, state, now.nodes)
                 changes |= {"name": now.name, "nodes": now.nodes, "started_s": now.started_s}
-                if array_tasks.have_run(now.tasks):  # the other tasks wait for them
+                if array_tasks.have_run(now.tasks):  # do not show why the remaining tasks wait
                     for name in ("reason", "why", "advice", "start_estimate_s"):
                         changes[name] = None
                 if not now.state.final and not states.is_terminal(row.state):
@@ -108,7 +108,7 @@ class Comparison:
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
         listed = [(one.array_task_id, one.state) for one in found]
-        with self._registry.lock():  # a judged end is newer
+        with self._registry.lock():  # a thread may have judged the job's end since the listing
             job = self._registry.job(job_id)
             if not job.state.final and not self._watch.is_ending(job_id):
                 self._registry.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
@@ -164,7 +164,7 @@ class Comparison:
             and "held" not in row.reason.lower()
             and array_tasks.have_run(self._registry.job(job.id).tasks)
         ):
-            state = JobState.RUNNING  # an array between two of its tasks
+            state = JobState.RUNNING  # the array is between two of its tasks
         if state is not job.state:
             self._watch.stirred()
         given = self._allocation(job) if row.state == JobState.RUNNING else {}
@@ -198,7 +198,7 @@ class Comparison:
 
 
 def _nodes(row: QueueRow, ours: list[QueueRow]) -> tuple[str, ...]:
-    """Return the job's nodes; for a heterogeneous job, those of all parts."""
+    """Return the job's nodes; for a heterogeneous job, the nodes of all parts."""
     parts = [row] if row.array_job_id is not None else ours
     return tuple(dict.fromkeys(node for part in parts for node in nodes_of(part)))
 

@@ -1,7 +1,7 @@
-"""Rows of the last squeue listing that have no record.
+"""Rows of the last squeue listing for jobs without a record and for tasks of arrays.
 
-For a job with a record, the row is its `Job`, and `comparison.py` updates it. This module has the
-rows of all other jobs and of tasks of arrays. `watcher.py` runs squeue.
+For a job with a record, the row is its `Job`, which `comparison.py` updates. `watcher.py` runs
+squeue.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def whole_array(listed: Iterable[ListedJob], known: Mapping[str, str]) -> Listed
     running = [row for row in rows if row.started_s is not None and row.ended_s is None]
     state = first.state
     if state == "PENDING" and "Held" not in (first.reason or "") and array_tasks.have_run(tasks):
-        state = "RUNNING"  # between two of its tasks
+        state = "RUNNING"  # the array is between two of its tasks
     starts = [row.started_s for row in rows if row.started_s is not None]
     ends = [row.ended_s for row in rows if row.ended_s is not None]
     is_over = states.is_terminal(state)

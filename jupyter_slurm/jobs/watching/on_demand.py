@@ -81,7 +81,7 @@ class OnDemand(Viewers):
     """A value polled while clients watch; `lock` guards it."""
 
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
-        """Start without an answer. `closed` returns whether clients may no longer wait."""
+        """Start without an answer. `closed` returns whether clients must stop waiting."""
         super().__init__(interval_s)
         self.lock = threading.Condition()
         self.cursors = Cursors()

@@ -51,7 +51,7 @@ _LATER_PAUSE_S = 30.0
 class UsageCursor:
     attempt: int = 0
     offsets: tuple[int, ...] = (0,)
-    """Positions in the files of that attempt, one per node. Missing positions are 0."""
+    """Positions in the files of the attempt, one per node. Missing positions are 0."""
     since_ms: int = 0
     """The time of Slurm's last sample."""
 
@@ -161,7 +161,7 @@ class Measured:
             found, taken = parse_samples(data or b"")
             if data is not None and len(data) == piece_bytes:
                 whole = False
-                taken = taken or piece_bytes  # no sample is this long: skip it
+                taken = taken or piece_bytes  # skip a line that is longer than any sample
             offsets[node] += taken
             name = job.nodes[node] if node < len(job.nodes) else ""
             samples += (_named(one, name) for one in found)

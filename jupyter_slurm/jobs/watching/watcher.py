@@ -332,7 +332,7 @@ class Watch:
     def _cell_ended(self, job_id: str, path: PurePosixPath) -> None:
         """Record the end of a session's cell at once, unless its cause is unknown."""
         job = self._registry.job(job_id)
-        if job.state.final:  # the other of the two files reported it
+        if job.state.final:  # the cell's other file has reported the end
             return
         if Ending(self._registry, self._cluster, job, None, self._stop).record_if_clear():
             rests(self._registry, job.session or "")
