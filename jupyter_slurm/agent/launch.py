@@ -99,13 +99,13 @@ def _run(argv: list[str], timeout_s: float) -> None:
     except subprocess.TimeoutExpired as exc:
         raise AgentError(
             f"The agent did not start within {timeout_s:.0f} s.",
-            hint=f"See its log: {log_path()}",
+            hint=f"See the agent's log: {log_path()}",
             detail=_log_tail(),
         ) from exc
     if done.returncode != 0:
         raise AgentError(
             "The agent did not start.",
-            hint=f"See its log: {log_path()}",
+            hint=f"See the agent's log: {log_path()}",
             detail=done.stderr.decode(errors="replace")[-_LOG_TAIL_BYTES:] or _log_tail(),
         )
 

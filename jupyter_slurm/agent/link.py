@@ -111,7 +111,7 @@ class Link:
                 return connection, answer
         raise AgentError(
             f"The agent ended {len(_PAUSES_S)} times during {name}.",
-            hint=f"See its log: {log_path()}",
+            hint=f"See the agent's log: {log_path()}",
             detail=repr(gone),
         ) from gone
 
@@ -152,7 +152,7 @@ class Link:
         if left_s <= 0:
             raise AgentError(
                 f"No agent has answered at {self._path} for {_RECOVERY_S:.0f} s.",
-                hint=f"See its log: {log_path()}",
+                hint=f"See the agent's log: {log_path()}",
                 detail=str(gone),
             ) from gone
         return left_s

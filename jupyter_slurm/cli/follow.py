@@ -60,7 +60,7 @@ def attach(api: Api, job: Job, *, cancel: bool = False) -> int:
     except KeyboardInterrupt:
         if cancel:
             api.cancel(job.id)
-            note(f"\n{card.title(job)} : cancellation requested.\n")
+            note(f"\n{card.title(job)}: cancellation requested.\n")
         else:
             note(f"\n{come_back(job)}\n")
         raise

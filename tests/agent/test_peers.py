@@ -51,7 +51,7 @@ def test_client_rejects_a_socket_served_by_another_user(agent_home: AgentHome) -
         listener.bind(str(agent_home.socket))
         with nobody():
             listener.listen()
-        with pytest.raises(AgentError, match=f"served by another user .uid {NOBODY}"):
+        with pytest.raises(AgentError, match=f"Another user .uid {NOBODY}. serves"):
             agent_home.client().check()
 
 

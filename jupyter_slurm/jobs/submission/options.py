@@ -150,7 +150,7 @@ def of_shell(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict
 
 
 def _refuse_of_scripts(options: Mapping[str, str]) -> None:
-    """Raise RequestError for an option that only batch scripts accept."""
+    """Raise RequestError for an option that this kind of job does not accept."""
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
@@ -158,7 +158,7 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
         if name == "array":
             instead = "Use a Python cell in a notebook, or a batch script (`#!/bin/bash`)."
         if instead is not None:
-            raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
+            raise RequestError(f"`--{name}` cannot be used for this job.", hint=instead, option=name)
 
 
 def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
