@@ -369,7 +369,7 @@ def _absolute(path: str) -> Path:
 
 
 def _missing(word: str) -> str:
-    raise RequestError(f"{word} is missing: the other path has no file name.")
+    raise RequestError(f"Missing {word}, because the other path does not end with a file name.")
 
 
 # --- images -----------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class Arguments(SimpleNamespace):
     """A command's arguments and options by name, with `_` for `-`."""
 
     typed: dict[str, str]
-    """The text of each given option of the command itself."""
+    """The text of each of the command's own options, as typed."""
     options: list[JobOption]
     """The job options."""
     rest: tuple[str, ...]

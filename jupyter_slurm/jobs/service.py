@@ -221,7 +221,7 @@ class Service:
         return self._clusters.connections()
 
     def left(self, caller: str) -> None:
-        """Note that the process of `caller` has disconnected."""
+        """Record that the process of `caller` has disconnected."""
         self._clusters.logins.left(caller)
 
     # --- tunnels ---

@@ -20,8 +20,8 @@ _TERMS = {"ok": "afterok", "any": "afterany", "fail": "afternotok"}
 
 
 def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Resolved:
-    """Return the job with Slurm's IDs in place of ours in `--dependency`, given as an option or as
-    a directive. Wait up to `wait_s` for jobs that are being submitted. Raise a RequestError that
+    """Return the job with Slurm's IDs in place of our IDs in `--dependency`, given as an option or
+    as a directive. Wait up to `wait_s` for jobs that are being submitted. Raise a RequestError that
     names an invalid dependency."""
     asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
 
@@ -172,7 +172,7 @@ def _check_end(one: After, before: Job) -> None:
     wanted = "succeeds" if one.ends == "ok" else "fails"
     raise RequestError(
         f"This job would never start: it waits until job {before.id} ({before.name}) {wanted}, "
-        f"and that job is {before.state.word}.",
+        f"but the state of that job is {before.state.word}.",
         hint=f"Use `--after {before.id}:any` to start this job in any case.",
         option="after",
     )

@@ -153,7 +153,7 @@ def begun(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
 
 def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
     """Return the jobs of `cluster` whose processes have ended. Stop the jobs that the user
-    cancelled, and note jobs that are not visible from this login node. Raises TransportError."""
+    cancelled, and record which jobs are not visible from this login node. Raises TransportError."""
     jobs = begun(registry, cluster)
     if not jobs:
         return []

@@ -1,4 +1,4 @@
-"""sbatch's options for a job (the profile's defaults, the user's options and ours), and the
+"""sbatch's options for a job (the profile's defaults, the user's options and our options), and the
 resources that they request, in numbers. No I/O."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
 memory per GPU without GPUs."""
 _GPUS_OF_TASKS = frozenset({"gpus-per-socket", "gpus-per-task"})
 _TASKS = ("ntasks", "ntasks-per-node")
-"""Defaults that a launch replaces with its own number of tasks."""
+"""Defaults that `--launch` replaces with its own number of tasks."""
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not options of sbatch."""
 _ELSEWHERE = {
@@ -158,7 +158,9 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
         if name == "array":
             instead = "Use a Python cell in a notebook, or a batch script (`#!/bin/bash`)."
         if instead is not None:
-            raise RequestError(f"`--{name}` cannot be used for this job.", hint=instead, option=name)
+            raise RequestError(
+                f"`--{name}` cannot be used for this job.", hint=instead, option=name
+            )
 
 
 def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:

@@ -65,7 +65,7 @@ class ScriptPlan:
     `{task}` for the index of a sweep's task."""
     modules: Sequence[str] = ()
     setup: str = ""
-    """Shell text from the profile."""
+    """The shell text of `setup` in the profile."""
     before: str = ""
     """Shell text that puts the job's files in place."""
     runtime_setup: Sequence[str] = ()
@@ -410,7 +410,7 @@ time_up() {{
 trap time_up USR2
 """
 
-# Note signals, but do not let them interrupt the copying.
+# Record signals, but do not let them interrupt the copying.
 _STAGE_OUT = """
   trap '' USR2
   if [ -e "$stage/stamp" ]; then

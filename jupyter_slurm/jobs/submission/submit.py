@@ -168,7 +168,7 @@ class Submitter:
         return record.job.state.final and not record.sbatch_calls
 
     def give_up(self, error: Exception) -> None:
-        """Note an internal error; the next agent tries again."""
+        """Record an internal error; the next agent tries again."""
         self._registry.note_problem(
             self._id, TransportError(f"Internal error during submission: {error!r}.")
         )

@@ -35,7 +35,7 @@ _IN_THE_QUEUE = frozenset(
 
 
 class Watcher(Protocol):
-    """The receiver of the findings, with the methods of `watcher.Watch`."""
+    """The interface that gets the findings. `watcher.Watch` implements it."""
 
     def stirred(self) -> None: ...
 
@@ -138,7 +138,7 @@ class Comparison:
                     self._registry.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Note that a listing lacks the job. Judge the job's end after `lost_after_s` without a
+        """Record that a listing lacks the job. Judge the job's end after `lost_after_s` without a
         row."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)

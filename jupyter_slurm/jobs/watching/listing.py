@@ -309,7 +309,7 @@ class ClusterQueue:
             self.everyone.answered(rows, ours, user)
 
     def failed(self, problem: Problem) -> None:
-        """Note that squeue failed."""
+        """Record that squeue failed."""
         self.mine.failed(problem)
         self.everyone.failed(problem)
 

@@ -68,7 +68,7 @@ class Viewers:
                 self._viewing -= 1
 
     def tried(self, problem: Problem | None) -> bool:
-        """Note an answer, or the reason why a poll failed. Return whether viewers see a
+        """Record an answer, or the reason why a poll failed. Return whether viewers see a
         difference."""
         is_other = self.asked_s is None or problem != self.problem or self.is_old
         self._tried_s, self.problem = time.monotonic(), problem
@@ -126,13 +126,13 @@ class OnDemand(Viewers):
     # --- for the poller ---
 
     def answered(self, *, changed: bool) -> None:
-        """Note an answer. `changed` is set if the value differs and has a new revision."""
+        """Record an answer. `changed` is set if the value differs and has a new revision."""
         with self.lock:
             is_first = self.asked_s is None
             self._tell(changed or is_first, None)
 
     def failed(self, problem: Problem) -> None:
-        """Note a failed poll."""
+        """Record a failed poll."""
         with self.lock:
             self._tell(False, problem)
 
