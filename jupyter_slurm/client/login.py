@@ -72,7 +72,7 @@ class _Conversation:
         self._prompter = prompter
         self._caller = caller
         self._is_anothers = False
-        """Set while another window may answer the questions of this login."""
+        """Set if another window also shows the questions of this login."""
 
     def run(self) -> Connection:
         connection = self._connect()

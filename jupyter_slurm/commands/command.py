@@ -145,7 +145,7 @@ def since(text: str) -> date | timedelta:
 
 
 def since_s(when: date | timedelta, now_s: float) -> float:
-    """Return the time of a value of `since`. A day starts at local midnight."""
+    """Return the time of `when`, a value from `since`. A day starts at local midnight."""
     if isinstance(when, timedelta):
         return now_s - when.total_seconds()
     return datetime(when.year, when.month, when.day).astimezone().timestamp()

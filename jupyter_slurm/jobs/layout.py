@@ -4,7 +4,7 @@
 has one writer. Readers wait for files that are renamed into place, or for lines so short that they
 are written at once (`started.N.json` and `exit.N.json`, which are ignored while empty).
 
-The files and their writers (N: an attempt; we: the agent):
+The files and their writers (N is an attempt, and "us" is the agent):
 
     job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
     kernel.py kernel_frames.py kernel_process.py framing.py private_folder.py
@@ -14,34 +14,34 @@ The files and their writers (N: an attempt; we: the agent):
     work/                     by the submission: the working directory of a job with a pushed folder
     stage                     by job.sh: a link to the node's copy of work/ (submission/script.py)
     bind.K                    by job.sh: links to mounts that depend on a variable of the node
-    slurm.out                 by Slurm: output around the script (login banners, slurmstepd)
+    slurm.out                 by Slurm: output before and after the script (banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     usage.N.jsonl             by node/usage.py, on the first node: the job's usage there
     usage.N.K.jsonl           by node/usage.py, on node K of several (1: the second)
-    lab.N.jsonl               by node/lab.py: its progress; only the last line is valid
+    lab.N.jsonl               by node/lab.py: the lab's progress; only the last line counts
     limit                     by access/labs.py: the job's time limit in seconds, for the lab's page
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
-A job with `--launch` also has these files (R: a rank, K: a node):
+A job with `--launch` also has these files (R is a rank, and K is a node):
 
     launch.json launch*.py engine   by us; `engine` runs its arguments in the image
     world.N.json launch.N.jsonl result.N.json                     by node/launch.py
     claim.N/lost                    by node/launch_node.py on another node if the first is lost:
                                     it then writes log.N, result.N.json and exit.N.json
-    engine.N.json                   by Ray or Dask on the first node: its address
+    engine.N.json                   by Ray or Dask on the first node: the engine's address
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
                                     output.N.jsonl
 
 A job with dashboards (Ray, Dask, TensorBoard) also has these:
 
     dashboards.json dashboards.py socket_proxy.py …   by us
-    dashboards.N.json               by node/dashboards.py: the working dashboards; has secrets
+    dashboards.N.json               by node/dashboards.py: the token or problem of each dashboard
 
-A session also has these, with a folder `cells/ID` for each of its cells, where N is 0:
+A session also has these, with a folder `cells/ID` for each of its cells. There N is 0:
 
     cells/ID/task.json inputs.vars                                by us; the task has the code
     cells/requests                                                by us, a line for each request
-    poke                                                          a FIFO, for clients on the node
+    poke                            by node/session.py: a FIFO that wakes the session
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
 

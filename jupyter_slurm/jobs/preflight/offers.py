@@ -42,8 +42,8 @@ def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
 
 
 def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
-    """Add the profile's prices and notes to the partitions. If Slurm does not report accounts or
-    QOS, also add the profile's."""
+    """Add the profile's prices, notes and `exclusive` to the partitions. If Slurm does not report
+    accounts or QOS, also add the profile's."""
     found = []
     for one in info.partitions:
         told = profile.partitions.get(one.name, PartitionLimits())
