@@ -168,7 +168,8 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
 
 
 def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
-    """Return host, user, port and jump hosts from the options; ask for a missing host."""
+    """Return the settings of the connection and of Slurm's commands from the options. Ask for a
+    missing host."""
     given: str | None = args.host
     if given is None:
         if args.yes:
