@@ -359,8 +359,8 @@ class Submitter:
             self._registry.found(job, why=why)
 
     def _is_unwanted(self, other_id: str | None = None) -> bool:
-        """Wait, at most until the end of another job. Return whether the job was cancelled or the
-        agent stops."""
+        """Wait a while, or until the other job ends or this job is cancelled. Return whether this
+        job was cancelled or the agent stops."""
 
         def cancelled() -> bool:
             job = self._registry.job(self._id)

@@ -259,7 +259,7 @@ class Watch:
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         """Return the files of a session's cell to watch. If the session has ended, judge the cell,
-        since its files no longer change."""
+        since the cell's files no longer change."""
         if self._registry.is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
