@@ -16,9 +16,9 @@ from jupyter_slurm.slurm.options import OPTIONS
 _COMMANDS: Mapping[str, Command] = MappingProxyType(
     {"code": SUBMIT, "file": SUBMIT, "cell": CELL, "lab": LAB_START, "kernel": KERNEL_ADD}
 )
-"""Commands by the source of the form, which is `Source` of source.ts."""
+"""Commands by the kind of the form's source (`Source` in source.ts)."""
 _SAME = {"name": "job-name"}
-"""sbatch's own options that have the meaning of ours, by the names of ours."""
+"""Names of sbatch's options, by our options with the same meaning."""
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def _form_option(name: str) -> dict[str, object]:
 
 def _has(command: Command, name: str) -> bool:
     if name in OPTIONS and name not in CELL.options:
-        # Options that need a text do not apply to jobs without a text of their own.
+        # Labs and kernels have no script, so options that need a script do not apply.
         needs_text = OPTIONS[name].not_in_cell is not None or name == "array"
         return not needs_text or command not in (LAB_START, KERNEL_ADD)
     return name in command.options or name in of_cells(command)

@@ -12,7 +12,7 @@ import msgspec
 from jupyter_slurm import wire
 from jupyter_slurm.wire.output import Output
 
-# The members of a union have no names in a schema, so they are given names.
+# A schema does not name the members of a union, so name their types here.
 _EXPORTED = [one for _, one in sorted(vars(wire).items()) if inspect.isclass(one)]
 _TYPES = dict.fromkeys([*_EXPORTED, *get_args(wire.Job), *get_args(wire.JobSpec)])
 _BY_NAME = {one.__name__: one for one in _TYPES}

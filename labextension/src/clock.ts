@@ -2,7 +2,7 @@
 import { useEffect, useReducer } from 'react';
 import { useSeen } from './watching';
 
-/** Seconds are shown only in the first hour. */
+/** Intervals of the clock. Durations show seconds only in the first hour. */
 const QUICK_MS = 1_000;
 const SLOW_MS = 20_000;
 const HOUR_S = 3_600;
@@ -29,7 +29,8 @@ export function useNow(everyMs: number | null = QUICK_MS): number {
 }
 
 /**
- * Return the time of this render, and render again. `sinceS` is the start, or null if it has ended.
+ * Return the time of this render, and render again. `sinceS` is the start of the duration; null if
+ * the duration has ended.
  */
 export function useClock(sinceS: number | null): number {
   const nowS = timeS();

@@ -2,13 +2,13 @@
 import type { Row } from './wire';
 
 /**
- * Remaining time is shown below this limit. It is equal to the limit in
- * jupyter_slurm/views/card.py.
+ * Limit below which the remaining time is shown, equal to the limit in jupyter_slurm/views/card.py.
  */
 const SOON_S = 300;
 
 /**
- * An idle time is nearly over when this share of it is left, since a short idle time starts often.
+ * An idle timeout is nearly over when less than this share of it is left. A fixed limit would warn
+ * too often if the timeout is short.
  */
 const IDLE_SHARE = 0.2;
 

@@ -24,7 +24,7 @@ export function duration(seconds: number): string {
 
 const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
 
-/** A time this close needs no date. */
+/** Seconds from now within which a time is shown without its date. */
 const SOON_S = 12 * 3600;
 
 /**

@@ -42,7 +42,7 @@ export class Warnings {
     );
     for (const job of jobs) {
       if (soonLeftS(job, this.nowS()) !== null) {
-        // Warn once for each end: using an idle lab postpones it.
+        // Warn once for each end. Using an idle lab postpones its end.
         this.news.hear(`${job.id} ends ${Math.round(endsOf(job) ?? 0)}`, job);
       }
     }

@@ -47,7 +47,7 @@ def test_new_user_runs_a_job_without_a_cluster_or_terminal(newcomer: Newcomer, p
     expect(page.get_by_role("button", name="Slurm: no cluster yet")).to_be_visible()
     sidebar = newcomer.open_sidebar()
     look(page, "welcome")
-    newcomer.press(sidebar, "Start one on this machine")
+    newcomer.press(sidebar, "Start a local cluster")
     newcomer.run_first_job(sidebar, "print('hello from a job')", "hello from a job")
 
 

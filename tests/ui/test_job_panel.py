@@ -127,11 +127,11 @@ raise ValueError("<i>too</i> much")"""
     expect(log).to_contain_text("ValueError: <i>too</i> much")
     log.focus()
     page.keyboard.press("Home")
-    expect(log).to_contain_text("hidden; download for the full log")
+    expect(log).to_contain_text("hidden. Download the full log.")
     expect(log).not_to_contain_text("the first line")
     log.get_by_role("button", name="Load more").click()
     expect(log).to_contain_text("the first line")
-    expect(log).not_to_contain_text("hidden; download for the full log")
+    expect(log).not_to_contain_text("hidden. Download the full log.")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert "the first line" in download.value.path().read_text()

@@ -29,7 +29,8 @@ const harmed = jest.fn();
 
 beforeAll(() => {
   Object.assign(globalThis, { harmed });
-  // JupyterLab reads Yjs too early, and warns about each cell that it cannot read.
+  // JupyterLab reads Yjs types before they belong to a document, and cannot read some cells. Ignore
+  // the warnings.
   Object.assign(console, { warn: () => undefined, error: () => undefined });
 });
 
@@ -121,7 +122,7 @@ async function activeIn(notebook: NotebookModel): Promise<string[]> {
 /** Check that the drive rejects an invalid notebook. */
 function refusal(error: unknown): null {
   expect(error).toMatchObject({ response: { status: 400 } });
-  expect(String(error)).toContain('it is not a notebook of format 4');
+  expect(String(error)).toContain('is not in notebook format 4');
   return null;
 }
 
@@ -153,7 +154,7 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       refused += got === null ? 1 : 0;
       expect(JSON.stringify(got?.content ?? '').length).toBeLessThan(2 * text.length + 1_000);
       if (got?.format === 'json') {
-        handed.push(got.content); // objects can have `__proto__`, which texts cannot
+        handed.push(got.content); // only a parsed object can have a `__proto__` field
       } else {
         handOver(got?.content);
       }
@@ -183,7 +184,8 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       notebook.dispose();
     }
   }
-  // These inputs are relevant: JupyterLab reads most of them, and would have trusted them.
+  // The inputs are relevant: JupyterLab reads most of them, and without the drive trusts many of
+  // them.
   expect(whole).toBeGreaterThan(COUNT);
   expect(refused).toBeGreaterThan(COUNT / 20);
   expect(believed).toBeGreaterThan(COUNT / 4);

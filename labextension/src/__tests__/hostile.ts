@@ -116,7 +116,7 @@ export class Hostile {
     return new Fields(types.map(type => [type, this.chance() < 0.8 ? this.text() : this.json()]));
   }
 
-  /** Replace a field with another type in some cases. */
+  /** Sometimes replace the value of a field, or the field itself. */
   private broken(fields: Fields): Fields {
     const { pairs } = fields;
     if (this.chance() < 0.03 && pairs.length > 0) {
@@ -228,7 +228,7 @@ export class Hostile {
     return JSON.stringify(value);
   }
 
-  /** A random part of its letters. */
+  /** The key as JSON, sometimes with its first letter escaped. */
   private key(key: string): string {
     const letter = key.charAt(0);
     return /[a-z_]/.test(letter) && this.chance() < 0.3

@@ -63,7 +63,7 @@ class Panel extends WatchingWidget {
   }
 }
 
-/** Return how often the widget is drawn in this number of seconds. */
+/** Return the number of times that the view is drawn in these seconds. */
 async function drawnIn(seconds: number): Promise<number> {
   count = 0;
   await drawn(() => jest.advanceTimersByTime(seconds * 1000));

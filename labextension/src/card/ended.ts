@@ -7,7 +7,7 @@ import type { Job } from '../wire';
 /** The cause of a failure; '' if the state shows it. */
 export function howItEnded(job: Job): string {
   if (job.state !== 'FAILED') {
-    return ''; // code and signal only show how Slurm stopped it
+    return ''; // exit code and signal only show how Slurm stopped the job
   }
   const raised = whole(RAISED).exec(job.why ?? '');
   if (raised !== null) {
@@ -29,7 +29,7 @@ export function reasonsLeft(job: Job, hasRemedy: boolean): (string | null)[] {
     (SAID_BY_STATE as readonly string[]).includes(why) ||
     SAID_BY_CARD.some(pattern => whole(pattern).test(why));
   if (isSaid && !isFinal(job.state)) {
-    return []; // the advice is to wait
+    return []; // the only advice for a waiting job is to wait
   }
   return [isSaid ? null : job.why, hasRemedy ? null : job.advice];
 }

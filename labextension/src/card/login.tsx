@@ -45,12 +45,16 @@ export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
     const { model, cluster } = this;
     const connection = cluster === null ? undefined : model.connections.get(cluster);
     if (cluster === null || connection === undefined) {
-      const sentence = trans.__('This cluster is no longer known here. This is the saved state.');
+      const sentence = trans.__(
+        'This cluster is unknown to this Jupyter server. This is the saved state.'
+      );
       return <Saved sentence={sentence} saved={this.saved} />;
     }
     const name = visible(cluster);
     if (isOpen(connection)) {
-      return <Saved sentence={trans.__('%1 is connected. This continues now.', name)} saved="" />;
+      return (
+        <Saved sentence={trans.__('%1 is connected. The cell continues now.', name)} saved="" />
+      );
     }
     return (
       <NeedsLogin

@@ -4,7 +4,7 @@ import { isFinal } from '../format';
 import { isCode, runOf, type Place } from '../submit/place';
 import type { Job } from '../wire';
 
-/** In such a cell, all output is the job's. */
+/** The source of a cell that shows only a job's output. */
 const OF_A_JOB = /^\s*%%(?:slurm|sbatch)\b|^\s*%slurm[ \t]+(?:attach|run)\b[^\n]*\s*$/;
 const WITH_OUTPUT: readonly Job['kind'][] = ['cell', 'program', 'script'];
 

@@ -21,7 +21,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry,
     notebooks: INotebookTracker | null
   ) => {
-    // Show text of the notebook only as text.
+    // Show text from the notebook only as plain text.
     const safe = true;
     rendermime.addFactory(
       {

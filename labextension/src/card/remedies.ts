@@ -49,7 +49,7 @@ export function remediesOf(
       ? [
           by(
             trans.__('Submit again with %1', `--${again.option} ${again.value}`),
-            trans.__('Change the line of the cell and run it'),
+            trans.__('Change the options of the cell and run the cell'),
             CommandIDs.submitAgain,
             againArgs
           )

@@ -84,8 +84,8 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   }
 
   /**
-   * Acknowledge the outcome after the run, since an error arrives after the card. If the cell runs
-   * again, it is another job.
+   * Acknowledge the outcome after the run, since an error arrives after the card. A later run of
+   * the cell has another job.
    */
   private async acknowledge(): Promise<void> {
     const job = this.job();
@@ -108,12 +108,12 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   /** The reason for the missing live card. */
   private sentence(looks: boolean): string {
     if (this.jobId === null || !looks) {
-      return trans.__('This job is no longer tracked here. This is its saved state.');
+      return trans.__('This job is unknown to this Jupyter server. This is its saved state.');
     }
     const { problem } = this.model.freshness;
     return problem === null
       ? trans.__('Looking for job %1…', this.jobId)
-      : trans.__('Job %1 is unknown so far: %2', this.jobId, problem.message);
+      : trans.__('Job %1 not found yet: %2', this.jobId, problem.message);
   }
 
   protected override look(): void {

@@ -50,7 +50,7 @@ export function NeedsLogin({ cluster, connect }: LoginProps): JSX.Element {
     <section className="jp-slurm jp-slurm-Card" data-tone="waiting">
       <p className="jp-slurm-CardNote" data-tone="look">
         <span aria-hidden="true">⚠ </span>
-        <span>{trans.__('%1 needs a login, then this continues.', cluster)}</span>
+        <span>{trans.__('%1 needs a login. The cell continues after the login.', cluster)}</span>
       </p>
       <button
         className="jp-slurm-Button"

@@ -231,7 +231,10 @@ export function TimeBar({ job, freshness, connection }: ClockProps): JSX.Element
   );
 }
 
-/** Return the time to measure from. It stops when the job ends or when news stops. */
+/**
+ * Return the time up to which durations are measured. It stops when the job ends or when the agent
+ * reports no more news.
+ */
 export function useJobClock(
   job: Job,
   freshness: Freshness,

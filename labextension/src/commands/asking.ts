@@ -10,7 +10,7 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
-/** Maximum number of jobs in a list. Larger numbers are counted, and some jobs named. */
+/** Maximum number of jobs in a list. A longer list is cut, and the rest is counted. */
 const LISTED = 10;
 
 export async function mayCancel(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
@@ -41,7 +41,7 @@ export async function mayForget(model: ISlurmModel, targets: readonly Target[]):
 export async function wantedLimit(): Promise<string | null> {
   const { button, value } = await InputDialog.getText({
     title: trans.__('More time'),
-    label: trans.__('+1h adds an hour; 4h is the new total'),
+    label: trans.__('+1h adds an hour; 4h sets the limit to four hours'),
     text: '+1h',
     okLabel: trans.__('Change')
   });
@@ -66,7 +66,7 @@ async function mayLose(
   return result.button.accept;
 }
 
-/** Describe other losses with the jobs. */
+/** Describe the data that are lost with the jobs. */
 function held(model: ISlurmModel, targets: readonly Target[]): string {
   const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
   if (jobs.some(job => sessionOf(job) !== null && job.cancel_requested_s !== null)) {

@@ -177,7 +177,7 @@ function steering(model: ISlurmModel): Command[] {
     {
       id: CommandIDs.forget,
       label: trans.__('Remove…'),
-      caption: trans.__('Remove its record and its job directory'),
+      caption: trans.__("Remove the job's record and directory"),
       icon: forgetIcon,
       fits: target => isOurs(target) && when(isFinal)(target),
       execute: async targets => {
@@ -207,7 +207,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
     {
       id: CommandIDs.copyId,
       label: trans.__('Copy job ID'),
-      caption: trans.__("Slurm's ID, if it has one"),
+      caption: trans.__('Copy the Slurm ID, or else the jupyter-slurm ID'),
       icon: copyIcon,
       counts: true,
       fits: () => true,

@@ -100,7 +100,7 @@ export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Jo
   const shown = cells.findIndex(cell => jobsIn(cell.toJSON()).includes(job.id));
   const at = shown < 0 ? await withCode(model, job, cells) : shown;
   if (at < 0) {
-    say(trans.__('No cell of %1 shows this job.', path));
+    say(trans.__('Cannot find the cell of this job in %1.', path));
     return;
   }
   await panel.revealed;

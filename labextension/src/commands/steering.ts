@@ -57,7 +57,12 @@ export function outcome(verb: JobVerb, count: number, refusals: readonly Refusal
   const named = refusals.slice(0, NAMED).map(({ job }) => job);
   const ids = `${named.join(', ')}${refusals.length > NAMED ? ' …' : ''}`;
   const args = [numeral(refusals.length), ids, visible(first.why)];
-  const refused = trans._n('%2 was not: %3. %4', '%2 were not: %3. %4', refusals.length, ...args);
+  const refused = trans._n(
+    '%2 job was refused: %3. %4',
+    '%2 jobs were refused: %3. %4',
+    refusals.length,
+    ...args
+  );
   return trans.__('%1. %2', done, refused);
 }
 

@@ -4,7 +4,7 @@ import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
-/** A job by our ID, or by Slurm's if we have no record of it, or tasks of an array. */
+/** A job by our ID, or by Slurm's ID if we have no record of the job; or tasks of an array. */
 export interface Target {
   cluster: string;
   /** Our ID; null if we have no record of the job. */
@@ -94,22 +94,31 @@ export function usualOf(clusters: ISlurmModel['clusters']): string {
 export const targetsSchema = {
   type: 'object',
   properties: {
-    id: { type: 'string', description: 'Our ID of a job.' },
-    current: { type: 'boolean', description: 'The current job.' },
+    id: { type: 'string', description: 'The ID of a job in jupyter-slurm.' },
+    current: { type: 'boolean', description: 'True for the current job.' },
     targets: {
       type: 'array',
-      description: 'The jobs.',
+      description: 'The jobs, or tasks of arrays.',
       items: {
         type: 'object',
         properties: {
           cluster: { type: 'string' },
-          id: { type: ['string', 'null'], description: 'Our ID.' },
+          id: {
+            type: ['string', 'null'],
+            description: 'The ID of the job in jupyter-slurm; null without a record.'
+          },
           slurm_id: {
             type: ['string', 'null'],
             description: "Slurm's ID of a job or of tasks of an array."
           },
-          name: { type: 'string', description: 'Name in the queue of a job that is not ours.' },
-          state: { type: 'string', description: 'State in the queue of a job that is not ours.' }
+          name: {
+            type: 'string',
+            description: 'The name in the queue, for a job without a record.'
+          },
+          state: {
+            type: 'string',
+            description: 'The state in the queue, for a job without a record.'
+          }
         }
       }
     }

@@ -235,7 +235,7 @@ export class ClusterDrive implements Contents.IDrive {
     if (notebook === null) {
       throw this.refused(
         trans.__(
-          'JupyterLab cannot read %1: it is not a notebook of format 4. Open it with the editor.',
+          'JupyterLab cannot read %1, which is not in notebook format 4. Open the file with the editor.',
           path
         )
       );

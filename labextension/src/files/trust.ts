@@ -43,7 +43,8 @@ function distrust(notebook: Fields): { found: boolean; deep: boolean } {
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const [value, depth] = next;
     deep ||= depth > DEEPEST;
-    // Assignment would copy this field as a prototype, with the fields of the next copy.
+    // Copying this field by assignment would set the prototype of the copy. The next copy would
+    // then include the prototype's fields.
     found = takeAway(value, '__proto__') || found;
     for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
       if (typeof inner === 'object' && inner !== null) {

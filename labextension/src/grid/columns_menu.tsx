@@ -71,8 +71,8 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
                 <>
                   {(
                     [
-                      ['↑', -1, trans.__('%1 further to the left', title)],
-                      ['↓', 1, trans.__('%1 further to the right', title)]
+                      ['↑', -1, trans.__('Move %1 left', title)],
+                      ['↓', 1, trans.__('Move %1 right', title)]
                     ] as const
                   ).map(([sign, places, label]) => (
                     <button

@@ -10,7 +10,7 @@ interface Watched<V> extends IDisposable {
   readonly changed: ISignal<V, void>;
 }
 
-/** A value that changes in place. Each change creates a new object for it. */
+/** A feed, which changes in place. Each change creates a new object around the feed. */
 export interface Followed<V> {
   readonly view: V | null;
 }

@@ -120,7 +120,7 @@ function Head(props: HeadProps): JSX.Element {
         draggable
         tabIndex={props.focusable ? 0 : -1}
         title={trans.__(
-          '%1: sort. Shift and ← → make it narrower or wider, Alt and ← → move it.',
+          '%1: sort. Shift with ← or → changes the width, and Alt with ← or → moves the column.',
           title
         )}
         onFocus={props.onFocus}

@@ -75,7 +75,9 @@ function addPanel<Look extends ReadonlyPartialJSONObject>(
     icon,
     takes: {
       type: 'object',
-      properties: { cluster: { type: 'string', description: 'None: the default one.' } }
+      properties: {
+        cluster: { type: 'string', description: 'The cluster. The default cluster if missing.' }
+      }
     },
     execute: async args => {
       const [{ View, lookOf }, { ClusterPanel }] = await Promise.all([

@@ -23,7 +23,7 @@ import type { Found } from './search';
 import { pieces, type Piece } from './pieces';
 import { linesOf } from './times';
 
-/** Reports to an element when it becomes nearly visible, and when it no longer is. */
+/** Calls `hear` when an element becomes nearly visible, and when it no longer is. */
 export interface Nearness {
   watch(element: Element, hear: (near: boolean) => void): () => void;
 }
@@ -62,7 +62,7 @@ export const BlockView = memo(function BlockView(props: Props): JSX.Element | nu
 function Gap({ bytes: count, more }: Props & { bytes: number }): JSX.Element {
   return (
     <p className="jp-slurm-LogGap">
-      {trans.__('%1 hidden; download for the full log', bytes(count))}{' '}
+      {trans.__('%1 hidden. Download the full log.', bytes(count))}{' '}
       {more === null ? null : (
         <button className="jp-slurm-Button" onClick={more}>
           {trans.__('Load more')}
@@ -228,7 +228,7 @@ function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.El
       <div ref={host} />
       {unknown ? (
         <p className="jp-slurm-Quiet">
-          {trans.__('Cannot show this safely here: %1', Object.keys(data).join(', '))}
+          {trans.__('Cannot show this output safely: %1', Object.keys(data).join(', '))}
         </p>
       ) : null}
     </div>

@@ -165,7 +165,7 @@ function Pairs({ title, pairs, empty }: PairsProps): JSX.Element {
                   <span
                     role="img"
                     aria-label={trans.__('hidden')}
-                    title={trans.__('Hidden because it may be a secret.')}
+                    title={trans.__('Hidden because the value may be secret.')}
                   >
                     •••
                   </span>

@@ -26,7 +26,7 @@ import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
 import { Trouble } from '../parts';
 import { widthOf } from './times';
 
-/** Bytes to request at first, and maximum to keep. */
+/** Bytes to request first, and the maximum number of bytes to keep. */
 const FIRST_BYTES = 1024 * 1024;
 const MOST_BYTES = 16 * 1024 * 1024;
 
@@ -123,7 +123,7 @@ export function LogPane(props: Props): JSX.Element {
       {follow || blocks.length === 0 ? null : (
         <button className="jp-slurm-Button jp-slurm-ToEnd" onClick={() => setFollow(true)}>
           <span aria-hidden="true">↓ </span>
-          {ended ? trans.__('To the end') : trans.__('Follow')}
+          {ended ? trans.__('Scroll to end') : trans.__('Follow')}
         </button>
       )}
     </div>

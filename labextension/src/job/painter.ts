@@ -20,7 +20,7 @@ const COLOURS: Record<Tone | 'ground', string> = {
 const SIGNED_PX = 12;
 /** The side of the icons' viewBox. */
 const SIGN_BOX = 24;
-/** Maximum height of a canvas. Some browsers draw nothing on a higher one. */
+/** Maximum height of a canvas. Some browsers draw nothing on a higher canvas. */
 const HIGHEST_PX = 16_000;
 
 type Colours = Record<Tone | 'ground', string>;

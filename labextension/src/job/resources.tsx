@@ -15,7 +15,7 @@ import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
 import { average, cpuShare, idleGpus, peak, seriesOf, thinned, type Series } from './samples';
 
-/** A chart has no more pixels than this. */
+/** Maximum number of points, since a chart is at most this many pixels wide. */
 const MOST_POINTS = 320;
 const EXACT_S = 600;
 
@@ -85,7 +85,7 @@ function nothing(job: Job): string {
   }
   return isFinal(job.state)
     ? trans.__('This job never ran.')
-    : trans.__('Not started yet. Usage will appear here once it runs.');
+    : trans.__('Not started yet. Usage will appear here once the job runs.');
 }
 
 interface WithoutGpusProps {
@@ -93,7 +93,10 @@ interface WithoutGpusProps {
   samples: readonly UsageSample[];
 }
 
-/** Return the reason why there is no chart of GPUs. Those of a cell belong to its session. */
+/**
+ * Return the reason for a missing chart of GPUs. The GPUs of a session's cell belong to the
+ * session.
+ */
 function WithoutGpus({ job, samples }: WithoutGpusProps): JSX.Element | null {
   const measured = samples.some(({ gpus }) => gpus.length > 0);
   if (samples.length === 0 || measured || sessionOf(job) !== null) {
@@ -104,8 +107,8 @@ function WithoutGpus({ job, samples }: WithoutGpusProps): JSX.Element | null {
       <Marked
         text={
           job.gpus === 0
-            ? trans.__('No GPU requested (add `%1`).', '--gpus 1')
-            : trans.__('No GPU usage: Slurm and nvidia-smi report none.')
+            ? trans.__('The job did not request GPUs. Add `%1`.', '--gpus 1')
+            : trans.__('Slurm and nvidia-smi report no GPU usage.')
         }
       />
     </p>

@@ -26,7 +26,10 @@ const IDLE = 0.05;
 const IDLE_S = 300;
 const IDLE_LOOKS = 3;
 
-/** Samples without GPUs do not count for GPUs. MIG parts have no load, so their points are null. */
+/**
+ * Return the series. Those of GPUs ignore samples without GPUs. MIG parts do not report a load, so
+ * their points are null.
+ */
 export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
   const nodes = byNode(samples, job);
   const moments = momentsOf(nodes);

@@ -28,7 +28,7 @@ import '../../style/tasks.css';
 
 /** The shortest time between two requests for details. */
 const ASKED_MS = 2_000;
-/** A sweep that started this many seconds before its present state was retried. */
+/** A sweep counts as retried if it started this many seconds before its present state. */
 const SAME_START_S = 60;
 const GAP_PX = 6;
 /** The padding of the grid, for the frames around cells. */
@@ -95,7 +95,7 @@ function TimeLeft({ job }: { job: Job }): JSX.Element | null {
   const isUnknown = pace === null || job.problem !== null || isFinal(job.state);
   const left = isUnknown ? null : leftS(now, pace, nowS);
   return left === null ? null : (
-    <span className="jp-slurm-Quiet" title={trans.__('At the rate so far')}>
+    <span className="jp-slurm-Quiet" title={trans.__('Estimated from the rate so far')}>
       {trans.__('%1 left', brief(left))}
     </span>
   );

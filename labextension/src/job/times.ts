@@ -64,7 +64,7 @@ export function linesOf({ style, text, times }: Run, nowS: number): Line[] {
   });
 }
 
-/** Return the width of the times in characters, from the first time on. */
+/** Return the width in characters of the widest time since `sinceS`. */
 export function widthOf(sinceS: number, nowS: number): number {
   const words = momentWithSeconds(sinceS, nowS);
   return words.length + words.replace(/[^\u2e80-\uffff]/g, '').length;

@@ -64,7 +64,7 @@ export class JobPanel extends WatchingWidget {
         ? problem === null
           ? trans.__('Loading…')
           : problem.message
-        : trans.__('This job is no longer tracked here. Close this tab.');
+        : trans.__('This job is unknown to this Jupyter server. Close this tab.');
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
   }
 

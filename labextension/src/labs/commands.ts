@@ -19,14 +19,14 @@ export function addLabCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
   };
   const ofLabs = {
     fits: () => true,
-    // Menus of other jobs hide the command.
+    // Menus of jobs other than labs hide the command.
     refused: (target: Target) => (labOf(target) === null ? '' : null)
   };
   addCommands(app, [
     {
       id: CommandIDs.openLab,
       label: trans.__('Open lab'),
-      caption: trans.__('In a new tab when it is ready'),
+      caption: trans.__('Open in a new tab when ready'),
       icon: launchIcon,
       ...ofLabs,
       execute: ([target]) => {

@@ -65,7 +65,7 @@ export function DashboardButtons({ job, commands }: Props): JSX.Element {
         <button
           key={name}
           className="jp-slurm-Button"
-          title={trans.__('In a new tab when it is ready')}
+          title={trans.__('Open in a new tab when ready')}
           onClick={() => void commands.execute(CommandIDs.openDashboard, { id: job.id, name })}
         >
           {title(name)}

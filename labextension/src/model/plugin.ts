@@ -7,7 +7,7 @@ import { SlurmModel } from './model';
 
 export const plugin: JupyterFrontEndPlugin<ISlurmModel> = {
   id: 'jupyter-slurm:model',
-  description: 'The clusters and jobs that this browser tab knows.',
+  description: 'The model of clusters and jobs in this browser tab.',
   autoStart: true,
   provides: ISlurmModel,
   optional: [ITranslator],

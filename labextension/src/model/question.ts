@@ -34,7 +34,7 @@ function words({ kind, host }: Question): [string, string] {
     case 'touch':
       return [trans.__('Touch your security key'), trans.__('OK')];
     case 'passphrase':
-      return [trans.__('Unlock a key of this machine'), trans.__('Unlock')];
+      return [trans.__('Unlock a key on this machine'), trans.__('Unlock')];
     default:
       return [trans.__('%1 asks', host), trans.__('Answer')];
   }

@@ -21,7 +21,7 @@ export class SharedFeeds<F extends Resting> implements IDisposable {
   private readonly shared = new Map<string, Shared<F>>();
   isDisposed = false;
 
-  /** Return the feed of the key; create it if it is missing. Each caller releases it once. */
+  /** Return the feed of the key; create a missing feed. Each caller releases the feed once. */
   take(key: string, make: () => F): F {
     const found = this.shared.get(key) ?? { feed: make(), users: 0, end: 0 };
     found.users += 1;

@@ -23,7 +23,7 @@ export const NodeMap = memo(function NodeMap({ nodes }: Props): JSX.Element {
     <>
       <p className="jp-slurm-Quiet">
         {trans.__(
-          'Each box is a node, and each cell a GPU. The filled part is in use (CPUs if there are no GPUs).'
+          'Each box is a node, and each cell in it is a GPU. The filled part shows used GPUs, or used CPUs on nodes without GPUs.'
         )}
       </p>
       {kindsOf(nodes).map(

@@ -92,7 +92,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
           </>
         ) : null}
         <Switch
-          label={trans.__('Shown as')}
+          label={trans.__('View')}
           ways={[
             ['map', trans.__('Map')],
             ['table', trans.__('Table')]

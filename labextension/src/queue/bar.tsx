@@ -16,8 +16,8 @@ export function filterHelp(): string {
     trans.__('All words must match:'),
     trans.__('ana train – in any column'),
     trans.__('"two words" – literally'),
-    trans.__('user:ana,bo – either one, in that column'),
-    trans.__('-state:pending – except these'),
+    trans.__('user:ana,bo – either value, in that column'),
+    trans.__('-state:pending – must not match'),
     trans.__('gpus>0  nodes>=2  priority<100 – numbers'),
     trans.__('time>2h  limit<=30m – durations (s, m, h, d)'),
     trans.__(
@@ -69,7 +69,7 @@ export function Actions({ commands, chosen, targets }: ActionsProps): JSX.Elemen
       ))}
       <span className="jp-slurm-Quiet" role="status">
         {targets.length === 0
-          ? trans._n('This job is not yours.', 'None of these %1 jobs is yours.', chosen)
+          ? trans._n('This job is not yours.', 'These %1 jobs are not yours.', chosen)
           : chosen > 1
             ? selected(targets.length, chosen)
             : ''}
@@ -81,5 +81,5 @@ export function Actions({ commands, chosen, targets }: ActionsProps): JSX.Elemen
 function selected(own: number, all: number): string {
   return own === all
     ? trans.__('%1 selected', numeral(all))
-    : trans.__('%1 of %2 selected are yours', numeral(own), numeral(all));
+    : trans.__('%1 of %2 selected jobs are yours', numeral(own), numeral(all));
 }

@@ -52,7 +52,7 @@ export function columnsOf(): readonly QueueColumn[] {
     text('account', 'account', trans.__('Account'), 100, false),
     text('qos', 'qos', trans.__('QOS'), 90, false),
     text('reason', 'reason', trans.__('Reason'), 140, false),
-    text('job', 'id', trans.__('Our ID'), 90, false)
+    text('job', 'id', trans.__('jupyter-slurm ID'), 90, false)
   ];
 }
 

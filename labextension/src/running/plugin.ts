@@ -8,7 +8,7 @@ import { isLasting } from './lasting';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:running',
-  description: 'Labs, sessions and kernels in the panel of what runs.',
+  description: 'Labs, sessions and kernels in the Running panel.',
   autoStart: true,
   requires: [ISlurmModel],
   optional: [IRunningSessionManagers],

@@ -63,7 +63,7 @@ export function HistoryFoot({ history }: { history: History }): JSX.Element {
       {further === null ? null : (
         <button
           className="jp-slurm-Button"
-          title={trans.__("In Slurm's accounting, for jobs that were not submitted from here")}
+          title={trans.__("Show jobs from Slurm's accounting that have no record on this machine")}
           disabled={busy}
           onClick={further}
         >

@@ -45,7 +45,7 @@ interface Props {
   looks: Looks;
   words: string;
   nowS: number;
-  /** Count the clicks that close all groups. */
+  /** The number of clicks that closed all groups. */
   collapsed: number;
 }
 

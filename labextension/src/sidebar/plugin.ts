@@ -14,13 +14,13 @@ const RANK = 600;
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:sidebar',
-  description: 'Clusters and my jobs, beside the notebooks.',
+  description: 'The sidebar with clusters and my jobs.',
   autoStart: true,
   requires: [ISlurmModel],
   optional: [ILayoutRestorer],
   activate: (app: JupyterFrontEnd, model: ISlurmModel, restorer: ILayoutRestorer | null) => {
     const sidebar = new SlurmSidebar(model, app.commands);
-    // Notebook 7 has no restorer. The same call of its shell opens the left side.
+    // Notebook 7 has no restorer. In Notebook 7, too, `activateById` opens the left side.
     restorer?.add(sidebar, sidebar.id);
     app.shell.add(sidebar, 'left', { rank: RANK });
     addCommand(app.commands, CommandIDs.showSidebar, {

@@ -98,7 +98,9 @@ function jobWords(row: Row, nowS: number, several: boolean): Words {
   };
 }
 
-/** The sign of the newest job, or of a failed job. */
+/**
+ * Return the words for a notebook's jobs, with the sign of a failed job, or else of the newest job.
+ */
 function notebookWords(path: string, rows: readonly Row[], nowS: number): Words {
   const failed = rows.filter(row => tone(row.state) === 'failed');
   const state = (failed[0] ?? rows[0])?.state ?? '';

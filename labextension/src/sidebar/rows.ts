@@ -84,7 +84,7 @@ function soonestFirst(one: Row, other: Row): number {
   );
 }
 
-/** Return a number in any case, since unknown times are equal. */
+/** Return the expected start. Unknown times are equal, and come last. */
 function startOf({ start_estimate_s: startS }: Row): number {
   return startS ?? Number.MAX_SAFE_INTEGER;
 }

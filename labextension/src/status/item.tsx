@@ -62,6 +62,6 @@ export function summary(model: ISlurmModel): { text: string; told: string } {
   const signs = none ? '' : ` ${numeral(running)} ▶ ${numeral(waiting)} ◷`;
   return {
     text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,
-    told: listed([all ? counted : trans.__('Submitted here: %1', counted), ...doubts])
+    told: listed([all ? counted : trans.__('Submitted from this machine: %1', counted), ...doubts])
   };
 }

@@ -121,7 +121,9 @@ export class Notifier implements INotifier {
     const answer = 'Notification' in window ? await Notification.requestPermission() : 'denied';
     if (answer !== 'granted') {
       LabNotification.warning(
-        trans.__('This browser blocks notifications from this page. Check its settings.')
+        trans.__(
+          "This browser blocks notifications from this page. Allow them in the browser's settings."
+        )
       );
     }
   }

@@ -29,7 +29,7 @@ const CHANNEL = 'jupyter-slurm';
 
 export const plugin: JupyterFrontEndPlugin<INotifier> = {
   id: SETTINGS,
-  description: 'Slurm in the status bar, notifications, the command palette.',
+  description: 'The status bar item, notifications, and entries of the command palette.',
   autoStart: true,
   provides: INotifier,
   requires: [ISlurmModel],

@@ -1,5 +1,5 @@
-// The choice of the tab that reports news which all tabs of a browser get, preferably a visible
-// one. It does not depend on jobs or notifications.
+// The choice of the tab that reports news, preferably a visible tab. All tabs of a browser get the
+// same news. It does not depend on jobs or notifications.
 
 /** The used part of a BroadcastChannel. Unlike Web Locks, it needs no secure context. */
 export interface Channel {

@@ -22,8 +22,8 @@ export function isRunnable(source: string): boolean {
 }
 
 /**
- * Return whether the line has the option in a form that no field holds, such as `--mem-per-cpu` or
- * `--mem {m}`.
+ * Return whether the line sets the option in a way that no field of the form can show, such as
+ * `--mem-per-cpu` or `--mem {m}`.
  */
 export function saysOtherwise(line: string, option: string): boolean {
   return new RegExp(`--${option}(?!(?:=|\\s+)[^\\s{'"]+(?:\\s|$))`).test(line);

@@ -53,7 +53,7 @@ export function useCluster(model: ISlurmModel, cluster: string): Known {
   }, [model, cluster, seen, open]);
   const openNodes = useCallback(() => model.nodes(cluster), [model, cluster]);
   const { view } = useFeed(known.info === null ? null : openNodes);
-  // of the old cluster until the new one answers
+  // `view` belongs to the old cluster until the new cluster answers
   const live = view?.cluster === cluster ? view : null;
   const partitions = merged(known.partitions, live?.partitions ?? []);
   return { ...known, partitions, asOf: live?.freshness.asOf ?? known.asOf };

@@ -19,7 +19,7 @@ import type { Source } from './source';
 
 const RUNNABLE = /\.(?:py|sh|slurm|sbatch|ipynb)$/i;
 const IS_LAUNCHER = {
-  isLauncher: { type: 'boolean', description: 'Whether it is a card of the launcher.' }
+  isLauncher: { type: 'boolean', description: 'True for a card of the launcher.' }
 } as const;
 
 export interface Form extends IDisposable {
@@ -122,9 +122,9 @@ function addNew({ app, open }: Front): void {
       args: {
         type: 'object',
         properties: {
-          cluster: { type: 'string', description: 'The cluster to begin with.' },
-          line: { type: 'string', description: 'The words of a `%%slurm` line to begin with.' },
-          code: { type: 'string', description: 'The text of the job.' },
+          cluster: { type: 'string', description: 'The initial cluster.' },
+          line: { type: 'string', description: 'The initial options, as in a `%%slurm` line.' },
+          code: { type: 'string', description: 'The initial code.' },
           ...IS_LAUNCHER
         }
       }
@@ -187,7 +187,7 @@ function addAgain({ app, model, notebooks }: Front): void {
   };
   addCommand(app.commands, CommandIDs.submitAgain, {
     label: trans.__('Submit again'),
-    caption: trans.__('Change the line of the cell and run it'),
+    caption: trans.__('Change the options of the cell and run the cell'),
     takes: {
       type: 'object',
       required: ['id', 'option', 'value'],

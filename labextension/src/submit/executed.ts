@@ -1,5 +1,5 @@
 // Saving of the executed copies of notebooks that ran as jobs. The agent knows which copies were
-// delivered, so a page that was closed before changes nothing.
+// delivered, so a new page saves the copies that closed pages missed.
 import { problemOf } from '../model/model';
 import { isFinal } from '../format';
 import type { ISlurmModel } from '../tokens';
@@ -18,7 +18,7 @@ export function isHeadless(job: Job): boolean {
 }
 
 export interface Told {
-  /** The copy was saved. */
+  /** Called when the copy was saved. */
   written: (job: Job, path: string) => void;
   failed: (job: Job, problem: Problem) => void;
 }

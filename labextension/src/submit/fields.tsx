@@ -301,7 +301,7 @@ function timeHint(usualS: number | null, limitS: number | null): string {
 function offered(images: readonly Image[], aliases: readonly string[]): [string, string][] {
   const words = {
     alias: trans.__('from the profile'),
-    built: trans.__('built here'),
+    built: trans.__('built'),
     pulled: trans.__('pulled'),
     site: trans.__('from the site')
   } as const;

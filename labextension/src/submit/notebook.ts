@@ -1,4 +1,4 @@
-// Runs of a cell of an open notebook on Slurm. The line is put on top of the cell.
+// Runs of a cell of an open notebook on Slurm. The line becomes the first line of the cell.
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { jobsIn } from '../commands/where';
@@ -70,7 +70,7 @@ export async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConn
   await panel.sessionContext.ready;
   const kernel = panel.sessionContext.session?.kernel;
   if (!kernel) {
-    throw new Error(trans.__('The notebook has no kernel: choose one first.'));
+    throw new Error(trans.__('The notebook has no kernel. Choose a kernel first.'));
   }
   const { language_info: language } = await kernel.info;
   if (language.name !== 'python') {
@@ -96,7 +96,9 @@ export async function isKnown(kernel: Kernel.IKernelConnection): Promise<boolean
   const said = content.status === 'ok' ? content.user_expressions : {};
   if (text(said.there) === 'False') {
     throw new Error(
-      trans.__("jupyter-slurm is not installed in this kernel's Python: %pip install jupyter-slurm")
+      trans.__(
+        "jupyter-slurm is not installed in this kernel's Python. Run %pip install jupyter-slurm."
+      )
     );
   }
   return text(said.known) === 'True';

@@ -118,7 +118,7 @@ function sendingOf(
         const job = await sender.submit(cluster, line, what);
         made.resolve(job);
         if (source.kind === 'file') {
-          form().dispose(); // a text is not saved elsewhere
+          form().dispose(); // a form with code stays open, since only the form has the code
         }
         // The job's panel confirms the submission.
         await app.commands.execute(CommandIDs.openJob, { id: job.id });

@@ -33,7 +33,7 @@ const IN_THE_LAUNCHER = [CommandIDs.submit, CommandIDs.startLab, CommandIDs.newK
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:submit',
-  description: 'A form that submits jobs to Slurm, and fetches executed notebooks.',
+  description: 'The form that submits jobs, and the executed copies of notebooks.',
   autoStart: true,
   requires: [ISlurmModel, IEditorServices],
   optional: [

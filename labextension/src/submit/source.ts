@@ -10,7 +10,7 @@ export interface CellSource {
   notebook: string;
   /** Return the text below its `%%slurm` line; '' if the cell no longer exists. */
   body: () => string;
-  /** Put the line on top, and run the cell. Reject if the cell no longer exists. */
+  /** Put the line at the top of the cell, and run the cell. Reject if the cell no longer exists. */
   run: (line: string) => Promise<Ran>;
 }
 

@@ -24,9 +24,9 @@ function openMenu(button: ToolbarButton, commands: CommandRegistry): void {
   menu.addItem({ command: CommandIDs.submitCell });
   menu.addItem({ command: CommandIDs.submitNotebook });
   const { left, bottom } = button.node.getBoundingClientRect();
-  // A closing menu sends its command first and may be disposed of afterwards.
+  // The menu sends its command while it closes. Dispose of the menu afterwards.
   menu.aboutToClose.connect(() => {
-    button.pressed = false; // JupyterLab has set this at the click
+    button.pressed = false; // JupyterLab set this at the click
     window.setTimeout(() => menu.dispose(), 0);
   });
   menu.open(left, bottom);

@@ -59,7 +59,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
   const missing = missingIn(source, draft);
   const obstacle =
     missing ?? (current && isRefused(asked, source) ? refusal(sentences, others) : null);
-  // Browsers open the tab of a lab only during the click.
+  // Browsers allow a page to open a lab's tab only during the click.
   const ready = missing !== null || current || source.kind === 'lab';
   const press = usePress(ready, () => {
     if (obstacle !== null) {
@@ -187,7 +187,7 @@ function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
 /** Return the reason why the job cannot be an array; '' if it can. */
 function noArrayOf(source: Source): string {
   return source.kind === 'file' && /\.(py|ipynb)$/.test(source.path)
-    ? trans.__('Array jobs need a script')
+    ? trans.__('Job arrays need a script')
     : '';
 }
 

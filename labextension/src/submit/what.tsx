@@ -77,11 +77,11 @@ function noteOf(source: Exclude<Source, { kind: 'code' }>): string {
       );
     case 'kernel':
       return trans.__(
-        'Your notebooks stay here; their cells run in a job on the cluster. The kernel appears in every Jupyter client on this machine. The image needs ipykernel.'
+        'Your notebooks stay on this machine. Their cells run in a job on the cluster. The kernel appears in every Jupyter client on this machine. The image needs ipykernel.'
       );
     case 'cell':
       return trans.__(
-        'Adds the options to the cell and runs it. The output appears below the cell.'
+        'Adds the options to the cell and runs the cell. The output appears below the cell.'
       );
   }
 }

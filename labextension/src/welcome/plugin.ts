@@ -10,7 +10,7 @@ const PATH = 'quickstart.ipynb';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:welcome',
-  description: 'The first minute: a cluster to add, a notebook of examples.',
+  description: 'The dialogs that add a cluster, and the quickstart.',
   autoStart: true,
   requires: [ISlurmModel],
   optional: [ICommandPalette],

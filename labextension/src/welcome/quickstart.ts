@@ -8,7 +8,7 @@ export function quickstart(starts: boolean): PartialJSONObject {
     text(
       trans.__('# A cell is a Slurm job'),
       trans.__(
-        'Start a cell with %1 and it runs on the cluster. Its output appears here as it is written.',
+        'A cell that starts with %1 runs on the cluster. The output appears below the cell while the job runs.',
         '`%%slurm`'
       ),
       trans.__('Run the cells one by one with Shift+Enter.')
@@ -24,7 +24,7 @@ export function quickstart(starts: boolean): PartialJSONObject {
     ),
     text(
       trans.__('## Variables'),
-      trans.__('`--in` sends variables of the notebook, `--out` returns others.')
+      trans.__('`--in` sends variables to the job, and `--out` returns variables to the notebook.')
     ),
     code('numbers = [3, 1, 4, 1, 5, 9, 2, 6]'),
     code('%%slurm --in numbers --out total', 'total = sum(numbers)'),
@@ -41,7 +41,7 @@ export function quickstart(starts: boolean): PartialJSONObject {
     ),
     text(
       trans.__('## All jobs'),
-      trans.__('The sidebar shows them, too. %1 lists all options of a cell.', '`%%slurm?`')
+      trans.__('The sidebar also shows your jobs. %1 lists all options of a cell.', '`%%slurm?`')
     ),
     code('%slurm jobs')
   ];

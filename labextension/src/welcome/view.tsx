@@ -73,8 +73,8 @@ function WaysToCluster({ model, commands }: Props): JSX.Element {
         go={() => void commands.execute(CommandIDs.addCluster)}
       />
       <Way
-        label={trans.__('Start one on this machine')}
-        about={trans.__('A private Slurm of your own')}
+        label={trans.__('Start a local cluster')}
+        about={trans.__('A private Slurm on this machine')}
         busy={busy}
         go={start}
       />

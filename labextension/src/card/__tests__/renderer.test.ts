@@ -52,12 +52,12 @@ test('an unknown job is looked up for a while, then its saved text is shown', as
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
   model.put(job({ id: 'zzzzzzzz' }));
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
-  expect(await text(card, 4_000)).toMatch(/^<b>✔ job<\/b>\ufffdtextThis job is no longer/);
+  expect(await text(card, 4_000)).toMatch(/^<b>✔ job<\/b>\ufffdtextThis job is unknown to/);
   act(() => {
     card.hide();
     card.show();
   });
-  expect(await text(card)).toMatch(/is no longer tracked here/);
+  expect(await text(card)).toMatch(/is unknown to this Jupyter server/);
   model.put(job());
   expect(await text(card)).toContain('running');
 });

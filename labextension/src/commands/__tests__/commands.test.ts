@@ -36,7 +36,9 @@ test("a recorded job has its own call, and another user's job is named by Slurm'
 test('the outcome counts the jobs and names those that were refused', () => {
   expect(outcome('cancel', 3, [])).toBe('3 jobs cancelled');
   const refusals = [{ job: '8', why: 'Access denied.' }];
-  expect(outcome('hold', 3, refusals)).toBe('2 jobs put on hold. 1 was not: 8. Access denied.');
+  expect(outcome('hold', 3, refusals)).toBe(
+    '2 jobs put on hold. 1 job was refused: 8. Access denied.'
+  );
 });
 
 test.each([

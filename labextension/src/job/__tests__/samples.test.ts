@@ -67,14 +67,14 @@ describe('measurements', () => {
     expect(held).toEqual([40, 320]);
   });
 
-  test('a silent node does not count any more', () => {
+  test('a silent node no longer counts', () => {
     const two = job({ nodes: ['a', 'b'], started_s: 0 });
     const long = [...Array(50).keys()].map(at => sample(10 * at, [], 'a', 1));
     const [cpus] = seriesOf([...long, sample(0, [], 'b', 2), sample(10, [], 'b', 2)], two);
     expect([cpus?.points[1]?.[1], cpus?.points.at(-1)?.[1]]).toEqual([3, 1]);
   });
 
-  test('an average weighs samples by their duration', () => {
+  test('an average weights samples by their duration', () => {
     const points: Point[] = [
       [0, 9],
       [1, 4],

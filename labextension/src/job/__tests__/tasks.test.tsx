@@ -147,7 +147,7 @@ test('cells are as large as possible, and stay visible', () => {
   expect(moved(few, 3, 'x')).toBeNull();
 });
 
-test('the first drawing shows every task, later ones only the changed cells', () => {
+test('the first drawing shows every task, and later drawings only the changed cells', () => {
   draw({});
   expect(strokes).toHaveLength(8); // a waiting task is a sign, not a filled cell
   expect(strokes).toContain('fill 4 0 --jp-error-color1');
@@ -221,7 +221,7 @@ test('an exception replaces the reason of a task, with control characters visibl
   expect(factsOf({ ...known, params: {}, failures }, 4)).toEqual(['ValueError: a\ufffdb', 'n1']);
 });
 
-test('the time left is estimated from the rate so far', () => {
+test('the time left is computed from the rate so far', () => {
   const tasks = { all: 100, ended: 20, done: 20, failed: 0 };
   expect(leftS(tasks, { ended: 0, atS: 0 }, 10)).toBe(40);
   expect(leftS(tasks, { ended: 10, atS: 0 }, 10)).toBe(80);

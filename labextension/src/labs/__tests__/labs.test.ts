@@ -28,14 +28,14 @@ test('a lab ends at its time limit or idle timeout, whichever is first', () => {
   expect(endsOf(job())).toBeNull();
 });
 
-test("a row shows a lab's start, then its remaining time, and opens it", () => {
+test("a row shows a lab's start, then its remaining time, and opens the lab", () => {
   expect(facts(lab(), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
   expect(facts(starting, NOW_S)).toContain('JupyterLab is starting.');
   expect(actionsOf(lab())).toEqual([CommandIDs.openLab, CommandIDs.copyLabLink, CommandIDs.cancel]);
 });
 
-test("a running job has its engine's dashboard, and TensorBoard if requested", () => {
+test("a running job has a button for its engine's dashboard, and for TensorBoard if requested", () => {
   expect(dashboardsOf(job())).toEqual([]);
   expect(dashboardsOf(job({ launch: 'torchrun' }))).toEqual([]);
   expect(dashboardsOf(job({ launch: 'dask' }))).toEqual(['dask']);

@@ -164,7 +164,7 @@ test('a host that imitates our prompts is still shown as the host', async () => 
   model.will(at('asking', ours), at('asking', theirs), at('open'));
   const done = begin();
   const own = await dialog();
-  expect(own.textContent).toContain('Unlock a key of this machine');
+  expect(own.textContent).toContain('Unlock a key on this machine');
   expect(own.textContent).toContain('Your answer stays on this machine.');
   expect(own.querySelector('blockquote')).toBeNull();
   expect(own.querySelector('input')?.type).toBe('password');

@@ -92,7 +92,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('a full snapshot replaces all jobs, a diff only changed jobs', () => {
+test('a full snapshot replaces all jobs, and a diff replaces only changed jobs', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const first = changes({ whole: true, jobs: [job('one', 'RUNNING'), job('two', 'PENDING')] });
@@ -241,7 +241,7 @@ test('a hidden tab with notifications does not watch queues', () => {
   expect(watched(socket).map(sent => sent.args)).toEqual([{ look: ['a'] }]);
 });
 
-test('a queue reports its age and the problem that makes it outdated', () => {
+test('a queue reports its age and the reason why it is old', () => {
   model.look('a');
   const socket = FakeSocket.last.open();
   socket.say({ watch: 1, value: changes({ whole: true, queues: [status({ asked_s: 77 })] }) });
@@ -258,7 +258,7 @@ test('a queue reports its age and the problem that makes it outdated', () => {
   expect(model.queues.get('a')).toEqual({ asOf: 77, problem, intervalS: 10 });
 });
 
-test('late samples of other nodes are kept, repeated ones dropped', () => {
+test('late samples of other nodes are kept, and repeated samples are dropped', () => {
   const view = model.usage('one');
   const socket = FakeSocket.last.open();
   const sample = (node: string, time_s: number): object => ({ node, time_s });

@@ -94,7 +94,7 @@ test('a selected row stays selected when its job gets a record', () => {
   expect(listingOf([]).keyNow('a 7')).toBe('a 7');
 });
 
-test('an array expands to its tasks, waiting tasks last', () => {
+test('an array expands to its tasks, with waiting tasks last', () => {
   const array = 'a 12';
   const rows = [
     other('12', { gpus: 4, tasks: { COMPLETED: '0', PENDING: '3-9', RUNNING: '1-2' } }),
@@ -116,7 +116,7 @@ test('an array expands to its tasks, waiting tasks last', () => {
   expect(first && sentence(first, NOW_S)).toMatch(/^job 12_1 \[1\],/);
 });
 
-test('a running job shows its elapsed time, a lab its remaining time', () => {
+test('a running job shows its elapsed time, and a lab shows its remaining time', () => {
   const [ran, limit_s] = [{ started_s: NOW_S - 95 }, 3600];
   expect(matters(job('one', { ...ran, limit_s }), NOW_S)).toBe('1:35 / 1 h');
   expect(matters(job('one', ran), NOW_S)).toBe('1:35');

@@ -87,7 +87,7 @@ test('foreign jobs stay while their cluster is lost and disappear at logout', as
   expect(dispose).toHaveBeenCalled();
 });
 
-test("a cluster's problem is shown in its line, or below the only cluster", async () => {
+test("a cluster's problem is shown in its line if there are several clusters, else below the line", async () => {
   const { model, sidebar } = await opened();
   const problem = { code: 'x', message: 'No answer', hint: null, detail: null };
   const told = async (...names: string[]): Promise<(string | null)[]> => {

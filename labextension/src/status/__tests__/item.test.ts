@@ -11,7 +11,7 @@ function heads(model: FakeModel): unknown[] {
   );
 }
 
-test('the status item counts running and waiting jobs, not ended ones', () => {
+test('the status item counts running and waiting jobs, not ended jobs', () => {
   const model = new FakeModel();
   expect(summary(model)).toEqual({ text: 'Slurm', told: 'no jobs running or waiting' });
   model.put(job({ id: 'aaaaaaaa' }));
@@ -56,7 +56,7 @@ test('jobs submitted elsewhere count while their queue is watched', () => {
   model.put(job({ id: 'aaaaaaaa' }));
   model.listed = [listed('9', { tasks: { RUNNING: '1', PENDING: '2-4' } })];
   model.connections = new Map([['arandu', connection()]]);
-  expect(summary(model).told).toBe('Submitted here: 1 job runs');
+  expect(summary(model).told).toBe('Submitted from this machine: 1 job runs');
   model.queues = new Map([['arandu', { asOf: 1, problem: null }]]);
   expect(summary(model).told).toBe('2 jobs run, 3 jobs wait');
   expect(heads(model)).toEqual([['running', 2]]);

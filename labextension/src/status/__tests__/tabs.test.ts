@@ -47,7 +47,7 @@ test('only one of several tabs shows a notification', () => {
   expect(told.flat()).toEqual(['it ended']);
 });
 
-test('the visible tab shows a notification, even if a hidden tab got it first', () => {
+test('the visible tab shows a notification, even if a hidden tab received it first', () => {
   const { told, news } = tabs(false, true);
   news[0]?.hear('job end', 'it ended');
   jest.advanceTimersByTime(500);

@@ -10,7 +10,7 @@ const check = (ok: boolean | null, sentence: string, option: string | null = 'ti
   option
 });
 
-test('an error, or else a warning, is shown at its field, others below', () => {
+test('an error, or else a warning, is shown at its field, and the others below the form', () => {
   const checks = [
     check(null, 'a'),
     check(false, 'b'),

@@ -149,7 +149,7 @@ async function type(name: string, value: string): Promise<void> {
   });
 }
 
-test('a form does not start a login before Log in is pressed', async () => {
+test('a form for a cluster that needs a login starts the login when Log in is pressed', async () => {
   const model = new FakeModel();
   await show(model);
   expect(host.querySelector('[role=alert]')?.textContent).toContain('far needs a login.');

@@ -136,7 +136,7 @@ test('a failed connection reopens the form with its values and the error', async
   ]);
 });
 
-test('a template asks its own questions, but not about detected settings', async () => {
+test('a template asks its own questions, but does not ask about detected settings', async () => {
   users = [
     node => {
       type(node, 'Template', 'arandu');

@@ -45,8 +45,8 @@ test('a private cluster is started once and shows its progress', async () => {
   call.mockImplementation(name =>
     name === 'up' ? new Promise(resolve => answers.push(resolve)) : Promise.resolve([])
   );
-  await press('Start one');
-  await press('Start one');
+  await press('Start a local cluster');
+  await press('Start a local cluster');
   expect(call.mock.calls).toEqual([['up']]);
   expect(status()).toBe('Starting…');
   await act(async () => {
@@ -71,10 +71,10 @@ test('missing packages are shown with their install command, and a retry is offe
     transient: false
   };
   call.mockRejectedValue(new SlurmError(problem, 400));
-  await press('Start one');
+  await press('Start a local cluster');
   const alert = host.querySelector('[role=alert]')?.textContent;
   expect(alert).toBe(`${problem.message} ${problem.hint}`);
   expect(status()).toBe('');
-  await press('Start one');
+  await press('Start a local cluster');
   expect(call).toHaveBeenCalledTimes(2);
 });
