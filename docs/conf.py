@@ -19,7 +19,8 @@ _PAGES = {
     "CONTRIBUTING.md": "contributing/index",
     "SECURITY.md": "concepts/security",
 }
-"""Pages that include a document of the repository, whose links name the documents."""
+"""Pages by the document of the repository that they include. Links in the documents name these
+documents."""
 
 project = "jupyter-slurm"
 author = "The jupyter-slurm developers"

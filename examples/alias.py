@@ -1,4 +1,4 @@
-"""alias.py CLUSTER FOLDER: add an image folder to a private cluster's profile, under its name.
+"""alias.py CLUSTER FOLDER: add an image folder to the profile of a private cluster.
 
 The folder `python+3.11` becomes the image `python:3.11`. Repeated calls change nothing.
 """

@@ -2,7 +2,7 @@
 
 OUTPUT is written even if a cell fails. The exit code is then 1. A cell with the tag
 `raises-exception` fails on purpose. ANSWERS has one line for each question that a cell asks.
-Without it, cells cannot ask questions.
+Without ANSWERS, cells cannot ask questions.
 """
 
 from __future__ import annotations

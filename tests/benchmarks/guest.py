@@ -379,8 +379,8 @@ start, in addition to Jupyter itself.
 {table(on_login_node)}
 
 Memory is the proportional set size, so shared pages count once. CPU time includes that of \
-`squeue`. In parentheses is the largest number of processes at one time. Requests of Slurm's own \
-daemons are not counted. Measured with {versions} on a machine with {os.cpu_count()} cores and \
+`squeue`. Parentheses contain the largest number of processes at one time. Requests of Slurm's \
+own daemons are not counted. Measured with {versions} on a machine with {os.cpu_count()} cores and \
 one account for all users. Rows marked "computed" extend the measured ones linearly.
 """
 

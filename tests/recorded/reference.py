@@ -73,8 +73,8 @@ def _commands_index() -> Iterator[str]:
     yield "# Commands"
     yield _GENERATED
     yield (
-        "`jupyter slurm …` in a terminal, `%slurm …` in a notebook. `[OPTIONS]` are "
-        "[those of a job](../options.md). Defaults are in parentheses.\n"
+        "Type `jupyter slurm …` in a terminal, and `%slurm …` in a notebook. `[OPTIONS]` stands "
+        "for [options of a job](../options.md). Defaults are in parentheses.\n"
     )
     yield from ("| command | purpose |", "|---|---|")
     for title, section in SECTIONS.items():
@@ -134,8 +134,8 @@ def _options() -> Iterator[str]:
     yield "# Options of a job"
     yield _GENERATED
     yield (
-        "Cells (`%%slurm`) take all of these. Every other command with `[OPTIONS]` takes those "
-        "that apply to it, and rejects the others. Defaults are in parentheses.\n"
+        "Cells (`%%slurm`) take all of these options. Every other command with `[OPTIONS]` takes "
+        "the options that apply to it, and rejects the others. Defaults are in parentheses.\n"
     )
     yield "Cells and these commands also take [the options of sbatch](sbatch-options.md).\n"
     yield from ("| option | meaning |", "|---|---|")
@@ -167,7 +167,10 @@ def _magics() -> Iterator[str]:
             yield "`%%slurm` takes [all options of a job](options.md).\n"
     yield "## Slurm's own commands\n"
     names = ", ".join(f"`%{name}`" for name in SLURM_COMMANDS)
-    yield f"{names} run Slurm's commands as typed, and return tables where they print tables."
+    yield (
+        f"{names} run Slurm's commands as typed. If a command prints a table, the magic returns a "
+        "table."
+    )
 
 
 def _help(text: str) -> Iterator[str]:
@@ -186,8 +189,8 @@ def _settings() -> Iterator[str]:
     )
     yield from ("| setting | default | meaning |", "|---|---|---|")
     for name, trait in SlurmMagics.class_traits(config=True).items():
-        values = " or ".join(_code(repr(one)) for one in getattr(trait, "values", None) or ())
-        more = f" One of {values}." if values else ""
+        values = ", ".join(_code(repr(one)) for one in getattr(trait, "values", None) or ())
+        more = f" Allowed values: {values}." if values else ""
         shown = _code(repr(trait.default_value))
         yield f"| `{name}` | {shown} | {_text(trait.help)}{_cell(more)} |"
     yield (
@@ -210,7 +213,7 @@ def _profile_keys() -> Iterator[str]:
     yield _GENERATED
     yield "[Profiles](profile.md) explains the file, with examples.\n"
     titles = {
-        profile.ClusterProfile: ("A cluster", "`[NAME]`, or the top of `clusters.d/NAME.toml`"),
+        profile.ClusterProfile: ("A cluster", "`[NAME]`, or at the top of `clusters.d/NAME.toml`"),
         profile.Storage: ("Storage", "`[NAME.storage]`"),
         profile.PartitionLimits: ("A partition", "`[NAME.partitions.PARTITION]`"),
     }
@@ -268,7 +271,10 @@ def _errors() -> Iterator[str]:
         later = "yes" if one.transient else ""
         text = _text(texts.get(one.__name__, "any other error"))
         yield f"| `{one.__name__}` | `{one.code}` | {one.status} | {later} | {text} |"
-    yield "\n`jupyter_slurm` exports `JupyterSlurmError`, the base class of all errors, and others."
+    yield (
+        "\n`jupyter_slurm` exports `JupyterSlurmError`, the base class of all errors, and "
+        "[the errors that callers often catch](python.md#exceptions)."
+    )
 
 
 def _tree(cls: type[errors.JupyterSlurmError]) -> list[type[errors.JupyterSlurmError]]:
@@ -287,10 +293,11 @@ def _calls() -> Iterator[str]:
     yield "## Permissions\n"
     yield from rights_table()
     yield (
-        "\n`lab` is GET and `lab_entry` POST of the page `jupyter-slurm/lab/ID`. "
-        "`dashboard` is GET and `dashboard_entry` POST of `jupyter-slurm/dashboard/ID/NAME`. "
-        "`lab-proxy`, `dashboard-proxy` and `agent` stand for all URLs below those names, and "
-        "`watch` is a WebSocket. Jupyter's contents manager reads and writes files of the server.\n"
+        "\n`lab` stands for GET and `lab_entry` for POST of the page `jupyter-slurm/lab/ID`. "
+        "`dashboard` stands for GET and `dashboard_entry` for POST of the page "
+        "`jupyter-slurm/dashboard/ID/NAME`. `lab-proxy`, `dashboard-proxy` and `agent` stand for "
+        "all URLs below those names, and `watch` is a WebSocket. Jupyter's contents manager reads "
+        "and writes files of the server.\n"
     )
     yield "## Arguments and results\n"
     yield "[Calls that read](reading-calls.md) need only the permission `read`."
