@@ -381,7 +381,7 @@ start, in addition to Jupyter itself.
 Memory is the proportional set size, so shared pages count once. CPU time includes that of \
 `squeue`. Parentheses contain the largest number of processes at one time. Requests of Slurm's \
 own daemons are not counted. Measured with {versions} on a machine with {os.cpu_count()} cores and \
-one account for all users. Rows marked "computed" extend the measured ones linearly.
+one account for all users. Rows marked "computed" extrapolate the measured rows linearly.
 """
 
 
