@@ -311,7 +311,7 @@ class Proxy:
                     first = texts.hindrance(error, self._cluster)
                     self._waiting.tell(texts.waiting(self._job, time.time(), first))
             case stream.Taken():
-                self._end(texts.TAKEN, texts.AGAIN)
+                self._end(texts.TAKEN, texts.REJOIN)
             case stream.Said(text):
                 if not self._up and self._job is not None:
                     self._waiting.tell(texts.waiting(self._job, time.time(), texts.noted(text)))

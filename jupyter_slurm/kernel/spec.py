@@ -88,7 +88,11 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
         (one.name for one in known.values() if one.default), None
     )
     cluster = request.cluster or usual
-    if cluster is None or cluster not in known:
+    if cluster is None:
+        raise NotFoundError(
+            "The default cluster is not set.", hint="Name the kernel's cluster with --cluster NAME."
+        )
+    if cluster not in known:
         raise NotFoundError(
             f"Found no cluster `{cluster}`.",
             hint="List the clusters with `jupyter slurm clusters`.",

@@ -16,11 +16,9 @@ from jupyter_slurm.wire import Job, JobState
 AGAIN = "Restart the kernel to submit another job."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
 """The MIME type that our JupyterLab extension shows as a button for logging in to a cluster."""
+REJOIN = "Restart the kernel to use it here again."
 STARTING = "The job is running; its kernel is starting."
-TAKEN = (
-    "Another client took over this job's kernel: the same notebook was opened elsewhere. "
-    "Restart the kernel to use it here again."
-)
+TAKEN = "Another client took over this job's kernel: the same notebook was opened elsewhere."
 
 
 def begun() -> dict[str, Any]:

@@ -72,6 +72,13 @@ def test_kernelspec_is_written_and_removed(
     assert main(["kernel", "remove", "slurm-arandu-1-gpu"]) == 1
 
 
+def test_kernel_without_a_default_cluster_must_name_its_cluster() -> None:
+    args = read_arguments(KERNEL_ADD, ["--gpus", "1"])
+    with pytest.raises(NotFoundError) as raised:
+        spec.meant(args, CLUSTERS[1:])
+    assert "--cluster" in str(raised.value.hint)
+
+
 def test_foreign_kernelspec_is_not_changed(tmp_path: Path) -> None:
     folder = tmp_path / "data/kernels/python3"
     folder.mkdir(parents=True)
