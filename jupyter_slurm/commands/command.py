@@ -87,7 +87,7 @@ class Command:
     of_job: bool = False
     """Set if the command accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
-    """The spec's type for a job that the command starts without a cell or file."""
+    """The spec type of the job that the command starts without a cell or file."""
     rest: str = ""
     """The name of the arguments after `--`, if the command accepts any."""
     refused: tuple[str, ...] = ()

@@ -504,4 +504,4 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "env rm": remove_environments,
     }
 )
-"""Commands of both front ends, by their words."""
+"""Functions for the commands of both front ends, by command name."""

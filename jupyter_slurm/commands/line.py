@@ -269,11 +269,11 @@ def spec(
 
 
 def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
-    """Return the spec with local paths made absolute, because the agent has another working
-    directory, and with the text of its requirements file. Paths are relative to `here`, or to this
-    process's working directory. Add this process's SLURM_CONF and, below a hub, the base URL for
-    labs. Raise NotFoundError if the folder to push or the file does not exist, RequestError if the
-    file cannot be used."""
+    """Return the spec with absolute local paths, because the agent has another working directory.
+    Paths are relative to `here`, or to this process's working directory. Add the text of the
+    requirements file, this process's SLURM_CONF and, under JupyterHub, the base URL for labs. Raise
+    NotFoundError if the folder to push or the file does not exist, and RequestError if the file
+    cannot be used."""
     here = here or Path.cwd()
     push = pushed_from(here, spec.push)
     fetch_to = str(here) if spec.fetch else None

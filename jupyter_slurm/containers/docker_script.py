@@ -187,8 +187,8 @@ rm "$pipe"
 # requested container, but does not start it. The keeper removes the container. The keeper is not a
 # child of this script, so it survives if Slurm tracks processes by parents or process groups. Under
 # proctrack/cgroup, Slurm kills the keeper too, and the next job on the node removes containers that
-# never ran. (Requesting both in one write does not help: the engine stops reading when its client
-# is gone.)
+# never ran. (Sending the create and start requests in one write does not help: the engine stops
+# reading when its client is gone.)
 keeper='"""
     + FORGET
     + r"""

@@ -207,7 +207,7 @@ _ERRORS = (
     (
         r"authenticating with user",
         "Cannot pull the image: the registry denied access",
-        f"Check its name. For a private image log in once on the cluster: {_LOGIN}.",
+        f"Check the image's name. For a private image, log in once on the cluster: {_LOGIN}.",
     ),
     (
         r"invalid image reference",

@@ -104,7 +104,8 @@ def read_recipe(
         )
     if not names_base and base is None:
         raise RequestError(
-            "The recipe does not name a base image.", hint="Use --from IMAGE: --from pytorch:22.11."
+            "The recipe does not name a base image.",
+            hint="Name an image, e.g. `--from pytorch:22.11`.",
         )
     if kind is Kind.LINES and not _packages(text):
         raise RequestError("The recipe is empty.", hint=FORMS)

@@ -49,7 +49,7 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
             r"unauthorized|no basic auth|authentication (?:required|possible)|access .*denied"
             r"|(?<!permission )denied: |incorrect username|(?:error|code:|got) 40[13]\b",
             "Cannot pull the image: the registry denied access",
-            f"Check its name. For a private image log in once on the cluster: {login}.",
+            f"Check the image's name. For a private image, log in once on the cluster: {login}.",
         ),
         (
             r"manifest unknown|name unknown|repository name not known"

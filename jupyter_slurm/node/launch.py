@@ -421,7 +421,7 @@ class Launcher:
         statuses = {found[rank]["status"] for rank in found}
         has_no_cause = not found or (where and not statuses & {"error", "killed"})
         if code and has_no_cause and not is_told:
-            # The job's log has the container tool's reason, which the verdict reads.
+            # Do not write a result. The agent finds the container tool's error in the job's log.
             runner.complain(where or told or "The ranks ended with exit code %d." % code)
             return code
         made = launch_result.merge(self.job_dir, self.attempt, ranks, found, told, code)

@@ -67,7 +67,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return entry
 
     def login(self) -> dict[str, str]:
-        """Return the header that logs in."""
+        """Return the lab's Authorization header."""
         return {"Authorization": f"token {self.entry.token}"}
 
     def path_there(self) -> str:

@@ -242,7 +242,7 @@ _LIMIT = re.compile(
     r"(?P<unit>RunMinutes|RunMins|MinutesPerJob|Minutes|PerJob|PerNode|NotSatisfied|)"
     r"(?:PerUser|PerAccount)?(?:Limit)?"
 )
-"""Codes that name a limit (`QOSMaxGRESPerUser`): three quarters of Slurm's reasons."""
+"""Codes that name a limit, e.g. `QOSMaxGRESPerUser`. Three quarters of Slurm's reason codes do."""
 _RESOURCES: Final[Mapping[str, str]] = {
     "cpu": "CPUs",
     "mem": "memory",

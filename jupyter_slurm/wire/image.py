@@ -69,5 +69,5 @@ class ImageBuild(Struct, frozen=True, kw_only=True):
 
 class ImageRemoval(Struct, frozen=True, kw_only=True):
     held_on: tuple[str, ...] = ()
-    """Nodes where Docker or Podman still holds the image. The next job with another image on that
-    node removes it."""
+    """Nodes where Docker or Podman still holds the image. On each node, the next job with a built
+    image removes it."""

@@ -36,7 +36,7 @@ def test_full_log_is_rotated_once_and_stays_private(log_file: LogFile, tmp_path:
     assert max(file.stat().st_size for file in files) <= 1000
 
 
-def test_logged_traceback_shows_locations_and_types_but_no_text(log_file: LogFile) -> None:
+def test_logged_traceback_shows_locations_and_types_but_no_cell_text(log_file: LogFile) -> None:
     cell = "the text " + "of a cell"
 
     def fail() -> None:

@@ -366,7 +366,7 @@ def document(over_ssh: list[Load], on_login_node: list[Load], seconds: float, sl
 <!-- Written by `scripts/bench guest`. -->
 
 Each user has one running job that prints a line every five seconds, and a page that shows the \
-queue and the job's output. The figures are averages of {seconds:.0f} s.
+queue and the job's output. The figures are averages over {seconds:.0f} s.
 
 **Users who connect over SSH**: their sshd sessions and all processes that \
 these start, on the login node.

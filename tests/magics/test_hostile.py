@@ -41,7 +41,7 @@ def given_back(kernel: Kernel, expression: str) -> object:
     return json.loads(ok(kernel.run(f"import json; print(json.dumps({expression}))")).text)
 
 
-def test_hostile_words_and_brace_values_arrive(kernel: Kernel) -> None:
+def test_hostile_arguments_and_brace_values_reach_the_job(kernel: Kernel) -> None:
     texts = hostile(40, "line", without=f"{LINE_ENDS}{{}}")
     words = " ".join(f"--env {shlex.quote(f'Q{n}={text}')}" for n, text in enumerate(texts))
     values = [*hostile(40, "braces"), "--detach", "--wait", "--fresh --name x", "x\n" * 10_000]

@@ -129,7 +129,7 @@ def test_lost_first_node_is_named_and_ends_the_job(launched: Launched, name: str
     assert (launched.folder / "cancelled").read_text() == "7\n"
 
 
-def test_lost_first_node_is_named_although_srun_no_longer_reads_messages(
+def test_lost_first_node_ends_the_job_even_if_srun_no_longer_reads_stderr(
     launched: Launched,
 ) -> None:
     assert launched.process.stderr is not None

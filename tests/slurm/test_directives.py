@@ -27,7 +27,7 @@ def test_directive_text_round_trips(text: str) -> None:
         ("  #SBATCH --hold", {}),
     ],
 )
-def test_words_are_split_as_by_sbatch(line: str, options: dict[str, str]) -> None:
+def test_words_are_split_as_sbatch_splits_them(line: str, options: dict[str, str]) -> None:
     assert read_directives(f"#!/bin/sh\n{line}\n") == options
 
 

@@ -78,7 +78,7 @@ def test_unknown_job_is_not_a_failure(release: str) -> None:
     assert not scontrol.is_unknown_job("Unable to contact slurm controller (connect failure)")
 
 
-def test_unrequested_gpus_are_those_of_exclusive_nodes() -> None:
+def test_unrequested_gpus_of_exclusive_nodes_are_counted() -> None:
     told = (
         "JobId=7 JobName=x UserId=alice(1) GroupId=alice(1) MCS_label=N/A JOB_GRES=gpu:a100:4 "
         "Nodes=n[1-2] CPU_IDs=0-3 Mem=24104 GRES=gpu:a100:2(IDX:0-1) OverSubscribe=NO "

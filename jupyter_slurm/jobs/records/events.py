@@ -1,7 +1,7 @@
 """The events in a job's life, derived from its changes. No I/O.
 
-An event is a change that still matters a day later. Lost connections and our own steps are not
-events.
+An event is a change that still matters a day later. Lost connections and the agent's own actions,
+such as copying files, are not events.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ class TransferReport:
     failed: dict[bytes, str] = field(default_factory=dict)
     """Files that did not arrive, with reasons. The receiver never has an incomplete file."""
     left_out: dict[bytes, str] = field(default_factory=dict)
-    """Files that cannot be transferred, with reasons, e.g. sockets and links to the outside."""
+    """Files that cannot be transferred, e.g. sockets or links that point outside the folder, with
+    reasons."""
 
 
 @dataclass(frozen=True, slots=True)
