@@ -1,6 +1,6 @@
 """Local pages that log a browser in to a lab or dashboard.
 
-Each file (0600, in a folder 0700) contains the token and the address. The browser gets only the
+Each file (0600, in a 0700 folder) contains the token and the address. The browser gets only the
 file's name as an argument, since every user of this machine can see its arguments.
 """
 

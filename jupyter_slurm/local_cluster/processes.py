@@ -20,8 +20,8 @@ _THREADS, _STARTED = 17, 19
 
 @dataclass(frozen=True)
 class Process:
-    """A process. `start_ticks` is field 22 of /proc/PID/stat: clock ticks since the boot `boot_id`
-    (proc(5))."""
+    """A process. `start_ticks` is its start time in clock ticks after the boot with ID `boot_id`
+    (field 22 of /proc/PID/stat, proc(5))."""
 
     pid: int
     start_ticks: int

@@ -144,7 +144,7 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     mounts: tuple[str, ...] = ()
     """Mounts, each `SRC[:DST[:ro]]`."""
     cwd: str | None = None
-    """The code's working directory; None for the home."""
+    """The code's working directory; None for the home folder."""
     notebook: str | None = None
     file: str | None = None
     """The local file with the code; None if the code is not from a file."""
@@ -475,7 +475,7 @@ class ListedJob(_Row, frozen=True, kw_only=True, omit_defaults=True, tag="listed
     id: str | None = None
     """The ID of the array's record."""
     state: str
-    """Slurm's state, possibly a state that only newer releases have."""
+    """Slurm's state. A newer Slurm can report a state that is unknown to this version."""
     mine: bool = False
     """This user owns the job."""
     array: str | None = None

@@ -118,7 +118,7 @@ def test_job_waits_until_the_profile_names_slurm_conf(
     assert site.service.connections()[0].since_s == since_s
 
 
-def test_silent_controller_is_a_problem_and_does_not_end_jobs(
+def test_unresponsive_controller_is_reported_and_does_not_end_jobs(
     private_site: MakeSite,
 ) -> None:
     site = private_site(**IMPATIENT)

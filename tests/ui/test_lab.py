@@ -80,7 +80,9 @@ def test_interrupted_cell_attaches_to_its_job_after_a_restart(
     assert [name.partition(".")[0] for name in names].count("again") == 1
 
 
-def test_queue_widget_is_live_and_cancels_by_keyboard(opened: Open, tmp_path: Path) -> None:
+def test_queue_widget_updates_live_and_jobs_can_be_cancelled_by_keyboard(
+    opened: Open, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     notebook = opened(["%slurm", waits("idle", gate, "--detach"), waits("busy", gate)])
     page, queue = notebook.page, notebook.output(1)

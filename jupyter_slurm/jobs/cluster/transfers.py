@@ -35,10 +35,10 @@ _NAMED = 5
 MIRROR_KEPT_DAYS = 30
 """Days after which the next push removes an unused mirror."""
 
-# Copy the mirror $1 to the job's folder $2. An existing copy is complete and stays. Then remove
-# another mirror that was unused for more than $3 days, but only one, since the user is waiting.
-# Each push first updates the mirror's time under the mirror's lock (`files.mirror`), so a mirror
-# with an old time is unused. On file systems without locks, all mirrors stay.
+# Copy the mirror $1 to the job's folder $2. An existing copy is complete and stays. Then remove one
+# other mirror that has been unused for more than $3 days. More would keep the user waiting. Each
+# push first updates the mirror's time under the mirror's lock (`files.mirror`), so a mirror with an
+# old time is unused. On file systems without locks, all mirrors stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 (umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1

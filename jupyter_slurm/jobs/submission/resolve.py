@@ -73,7 +73,7 @@ UNASKED = Site("/", JobDir(PurePosixPath("/")))
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A job ready to submit: the spec with the values of profile and cluster."""
+    """A spec combined with the values of its profile and cluster, ready to submit."""
 
     spec: JobSpec
     kind: Kind[Any]
