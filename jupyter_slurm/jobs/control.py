@@ -341,7 +341,7 @@ class JobControl:
         """Run `argv`. Raises CommandError, or NotFoundError if Slurm forgot the job or reused its
         ID."""
         cluster = self._clusters.named(job.cluster)
-        # Skip a sweep: the latest listing contains its live arrays.
+        # Skip a sweep, because the latest listing contains its live arrays.
         if not isinstance(job, SweepJob) and not ask_jobs(cluster, self._registry.record(job.id)):
             raise gone(job)
         cluster.ask(argv)

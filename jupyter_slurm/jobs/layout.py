@@ -17,7 +17,7 @@ The files and their writers (N is an attempt, and "us" is the agent):
     slurm.out                 by Slurm: output before and after the script (banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     usage.N.jsonl             by node/usage.py, on the first node: the job's usage there
-    usage.N.K.jsonl           by node/usage.py, on node K of several (1: the second)
+    usage.N.K.jsonl           by node/usage.py, on each other node; K is 1 on the second node
     lab.N.jsonl               by node/lab.py: the lab's progress; only the last line counts
     limit                     by access/labs.py: the job's time limit in seconds, for the lab's page
     output.N.jsonl vars.N result.N.json                           by node/runner.py
@@ -26,18 +26,20 @@ A job with `--launch` also has these files (R is a rank, and K is a node):
 
     launch.json launch*.py engine   by us; `engine` runs its arguments in the image
     world.N.json launch.N.jsonl result.N.json                     by node/launch.py
-    claim.N/lost                    by node/launch_node.py on another node if the first is lost:
-                                    it then writes log.N, result.N.json and exit.N.json
+    claim.N/lost                    by node/launch_node.py on another node if the first node is
+                                    lost; this program then writes log.N, result.N.json and
+                                    exit.N.json
     engine.N.json                   by Ray or Dask on the first node: the engine's address
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
                                     output.N.jsonl
 
-A job with dashboards (Ray, Dask, TensorBoard) also has these:
+A job with dashboards (Ray, Dask, TensorBoard) also has these files:
 
     dashboards.json dashboards.py socket_proxy.py …   by us
     dashboards.N.json               by node/dashboards.py: the token or problem of each dashboard
 
-A session also has these, with a folder `cells/ID` for each of its cells. There N is 0:
+A session also has these files, and a folder `cells/ID` for each of its cells. In the
+folder of a cell, N is 0:
 
     cells/ID/task.json inputs.vars                                by us; the task has the code
     cells/requests                                                by us, a line for each request
@@ -50,7 +52,7 @@ A sweep has files that its tasks share, and a folder for each task I:
     inputs.vars params.vars         by us; params.vars has a dict for each task
     params.json                     by us: the values of each parameter as text
     news                            by job.sh: a line for each start and end of a task, as a hint
-    arrays/TOKEN/submit.lock submitted submit.err    of each array but the first
+    arrays/TOKEN/submit.lock submitted submit.err    for each array but the first
     tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
     tasks/I/output.N.jsonl vars.N result.N.json      as in a job's folder
 

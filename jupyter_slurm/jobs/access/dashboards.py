@@ -29,14 +29,16 @@ from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntr
 
 _LOOK_S = 60.0
 _NAME_BYTES = 16
-"""Random bytes in a host name. A browser needs the name for access."""
+"""Number of random bytes in a dashboard's host name. Only a browser that knows the name can open
+the dashboard."""
 _MOST_BYTES = 16_384
 _RAY_COOKIE = "ray-authentication-token"
-"""The cookie with the token of Ray's dashboard (ray/_private/authentication)."""
+"""The name of the cookie that contains the token of Ray's dashboard (ray/_private/authentication).
+"""
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The entry of a dashboard in the file that node/dashboards.py writes."""
+    """The entry for a dashboard in the file that node/dashboards.py writes."""
 
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
     """The token of Ray's dashboard; "" for other dashboards."""
@@ -135,13 +137,14 @@ class Dashboards:
     # --- the ports ---
 
     def _known(self, job: Job, name: DashboardName) -> _Open | None:
-        """Return the open port; None if the port is closed or was opened before a requeue."""
+        """Return the dashboard's open port; None if the port is closed or was opened before a
+        requeue."""
         with self._lock:
             known = self._open.get((job.id, name))
         return known if known is not None and known.attempt == job.restarts else None
 
     def _opened(self, job: Job, name: DashboardName, report: _Report) -> _Open:
-        """Open the port; first close a port that was opened before a requeue."""
+        """Open the dashboard's port. First close the port if it was opened before a requeue."""
         key = (job.id, name)
         known = self._known(job, name)
         if known is not None:
@@ -183,10 +186,10 @@ class Dashboards:
         if one is not None:
             one.forward.close()
             self._tunnels.let_go(key[0], _socket_name(key))
-            with suppress(ConfigError, OSError):  # its address is closed
+            with suppress(ConfigError, OSError):  # the page's address no longer works
                 places.lab_page("-".join(key)).unlink(missing_ok=True)
 
 
 def _socket_name(key: _Key) -> str:
-    """Return the name of the abstract socket on the node, as in node/dashboards.py."""
+    """Return the name of the dashboard's abstract socket on the node, as in node/dashboards.py."""
     return "jslurm-" + "-".join(key)

@@ -3,11 +3,11 @@
 A lab is submitted like any other job. Its port forwards to the socket of node/lab.py, which accepts
 only this user.
 
-Every user of this machine can connect to the port, or bind the same number while the agent is not
-running. Open tabs would then send cookies to that user. A service worker of that user could remain
-in the browser and read later requests to the address. An address is therefore never reused: a lab
-gets a new random host name whenever its port is opened, and the port forwards only requests for
-that name.
+Any other user of this machine can connect to the port, or bind the same number while the agent is
+not running. Open tabs would then send cookies to that user. A service worker of that user could
+remain in the browser and read later requests to the address. An address is therefore never reused:
+a lab gets a new random host name whenever its port is opened, and the port forwards only requests
+for that name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
 _NAME_BYTES = 10
-"""Random bytes in a lab's host name."""
+"""Number of random bytes in a lab's host name."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ class Labs:
         self._thread: threading.Thread | None = None
 
     def remove_pages(self) -> None:
-        """Remove the pages of an earlier agent: their tokens and addresses are no longer valid."""
+        """Remove the pages of an earlier agent, because their tokens and addresses are no longer
+        valid."""
         with suppress(OSError):
             for page in places.lab_pages():
                 page.unlink(missing_ok=True)
@@ -87,7 +88,7 @@ class Labs:
             now = self._registry.job(job.id)
             if now.lab is not None:
                 lab = msgspec.structs.replace(lab, step=now.lab.step)
-            if not now.state.final:  # the user may have cancelled it
+            if not now.state.final:  # the user may have cancelled the lab
                 self._registry.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -165,8 +166,8 @@ class Labs:
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """Start relays while JupyterLab starts, so that the user does not wait for one after the
-        other. A relay takes as long to start as a Slurm step."""
+        """Start each lab's relay while JupyterLab starts. Otherwise the user would wait for
+        JupyterLab first, and then for the relay, which takes as long to start as a Slurm step."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
         for job_id in new:
@@ -183,7 +184,7 @@ class Labs:
     def _prepare(self, job_id: str) -> None:
         try:
             self._tunnels.prepare(job_id, lab_socket_name(job_id))
-        except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
+        except JupyterSlurmError as exc:  # the first client retries, and gets the error
             _log.info("cannot start the relay to the lab %s: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
@@ -208,7 +209,7 @@ class Labs:
         folder, files = PurePosixPath(job.job_dir), {layout.LIMIT: b"%d\n" % limit_s}
         try:
             self._clusters.named(job.cluster).transport.upload_and_run(folder, files, ["true"])
-        except JupyterSlurmError as exc:  # its page then shows an old limit or none
+        except JupyterSlurmError as exc:  # the lab's page then shows an old limit or no limit
             _log.info("cannot send the lab %s its time limit: %s", job.id, exc)
 
     def _end(self, job_id: str) -> None:

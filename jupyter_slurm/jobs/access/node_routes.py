@@ -28,8 +28,8 @@ _RUNNING = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobS
 
 
 def place_of(job: Job) -> tuple[str, str]:
-    """Return Slurm's ID and the node where the job's script runs. Raise RequestError if the job is
-    not running."""
+    """Return the job's Slurm ID and the node where the job's script runs. Raise RequestError if the
+    job is not running."""
     if job.state.final or job.state is JobState.FINISHING:
         raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
     if job.state not in _RUNNING or not job.nodes or job.slurm_id is None:
@@ -92,7 +92,7 @@ class NodeRoutes:
             relay.close()
 
     def _local_socket(self, name: str) -> socket.socket | None:
-        """Return a connection to the abstract socket if it is on this machine, or None."""
+        """Return a connection to the abstract socket if it is on this machine; None otherwise."""
         return own_socket(name) if self.cluster.profile.host is None else None
 
     def _started_relay(self) -> Relay:

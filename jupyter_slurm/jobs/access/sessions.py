@@ -33,7 +33,7 @@ class Sessions:
         return self._clusters.named(self._session(session_id).cluster)
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
-        """Return the cell with the defaults of the profile and of the cell's session. Raises
+        """Return the cell's spec with the defaults of the profile and of the cell's session. Raises
         RequestError."""
         if spec.launch is not None:
             raise RequestError(
@@ -62,7 +62,7 @@ class Sessions:
             python_path=session.python_path,
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
             session_ends_s=ends_s(session),
-            delivered=OUTCOME in spec.names_out,  # no notebook waits for it
+            delivered=OUTCOME in spec.names_out,  # no notebook waits for the cell
         )
         return Record(job=job, spec=spec, asked=without_content(spec))
 

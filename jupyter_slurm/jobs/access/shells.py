@@ -63,8 +63,8 @@ class Shells:
         return cluster.on_terminal(cluster.job_root() / new_id(), {}, argv)
 
     def _unasked_gpus(self, job: Job, node: str, cluster: SlurmCluster) -> int:
-        """Return the number of GPUs that the job has on the node without a request. Return 0 if the
-        job requested GPUs, or if the number is unknown."""
+        """Return the number of GPUs that the job has on the node without having requested GPUs.
+        Return 0 if the job requested GPUs, or if the number is unknown."""
         if job.gpus:
             return 0
         with suppress(CommandError):  # the terminal then has no GPUs

@@ -1,12 +1,12 @@
 """The open tunnels and their routes.
 
 For a tunnel without a job, the login node connects to the target. The target of a job's tunnel is
-an address on the job's node. A connection to it takes one of two routes: directly from the login
-node, or through a relay inside the job. If one route fails, the connection tries the other.
+an address on the job's node. A connection to it goes either directly from the login node or through
+a relay inside the job. If one route fails, the connection tries the other.
 
-`localhost` means the node itself, so a connection to it tries the relay first. The direct route
-connects to the node's external address, where another user may have the same port. Unix sockets
-need a relay. For a tunnel without a job, that relay runs on the login node.
+`localhost` means the node itself, so a connection to `localhost` tries the relay first. The direct
+route connects to the node's external address, where another user may have the same port. Unix
+sockets need a relay. For a tunnel without a job, that relay runs on the login node.
 """
 
 from __future__ import annotations

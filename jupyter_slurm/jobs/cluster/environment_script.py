@@ -76,7 +76,7 @@ class EnvironmentPlan:
 
     @property
     def setup(self) -> tuple[str, ...]:
-        """Return the lines of the job's script that enter the environment."""
+        """Return the lines of the job's script that activate the environment."""
         path = shlex.quote(self.path)
         gone = f"{_OURS}the environment {self.id} is not on this node, or was removed"
         other = (
@@ -126,7 +126,7 @@ def planned(
         )
     packages = tuple(dict.fromkeys((*environment.packages, *needed)))
     content = [1, environment.source, environment.text, environment.project, packages]
-    # Include `install_on`: a node's processor may differ from the login node's.
+    # Include `install_on`, because a node's processor may differ from the login node's.
     made_by = [tool, built_by, toolchain.machine, profile.install_on]
     digest = hashlib.sha256(json.dumps([content, made_by]).encode()).hexdigest()
     return EnvironmentPlan(digest[:10], root, tool, program, toolchain, environment, packages)

@@ -43,8 +43,8 @@ else
   cat <"$new" >"$target"  # keep the owner
 fi
 """
-"""sh text that replaces the file $1, or the file to which the link $1 points, and keeps its mode.
-The replacement is atomic if the user owns the file."""
+"""sh text that replaces the file $1, or the file to which the link $1 points, and keeps the file's
+mode. The replacement is atomic if the user owns the file."""
 
 
 class Files:

@@ -21,7 +21,8 @@ from jupyter_slurm.transport.files.ignore import ALWAYS, Exclusion, Patterns
 from jupyter_slurm.transport.files.manifest import Listing, scan
 
 _MOST_BYTES = 4 << 30
-"""The size limit of a folder, since data beside a notebook could fill the quota on the cluster."""
+"""The size limit for a recipe's folder. Without a limit, data beside a notebook could fill the
+quota on the cluster."""
 _IGNORE = ".dockerignore"
 
 

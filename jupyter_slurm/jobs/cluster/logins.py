@@ -121,7 +121,8 @@ class Login:
             self._notify()
 
     def left(self, caller: str) -> None:
-        """Note that the caller's process has ended. Any other caller may answer its question."""
+        """Note that the caller's process has ended. Any other caller may then answer the open
+        question."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None and attempt.asked == caller:
@@ -310,7 +311,7 @@ class Logins:
         return next((login for login in logins if login.has_asked(question_id)), None)
 
     def left(self, caller: str) -> None:
-        """Call `Login.left` of each login."""
+        """Call `left` on each login."""
         with self._lock:
             logins = [login for _, login in self._logins.values()]
         for login in logins:
@@ -323,7 +324,8 @@ class Logins:
             login.notify()
 
     def answered_by_a_person(self) -> bool:
-        """Return whether reconnecting an open connection would need answers from the user."""
+        """Return whether reconnecting to any of the connected clusters would need answers from the
+        user."""
         with self._lock:
             known = list(self._logins.values())
         return any(

@@ -159,7 +159,7 @@ class SlurmCluster:
         )
 
     def site_images(self, runtime: str) -> list[PurePosixPath]:
-        """Return the paths of images for the runtime in the profile's image folders."""
+        """Return the paths of the images for `runtime` in the profile's image folders."""
         return site_images(self.transport, self.profile.image_dirs, runtime)
 
     def image_store(self) -> ImageStore:

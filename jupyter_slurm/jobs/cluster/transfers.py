@@ -118,8 +118,8 @@ class Transfers:
         def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
                 try:
-                    # Fetch only files newer than job.sh: pushed copies may be older than the local
-                    # files.
+                    # Fetch only files newer than job.sh, because pushed copies may be older than
+                    # the local files.
                     return files.pull(
                         transport,
                         str(folder.work),
@@ -173,8 +173,8 @@ class Transfers:
         *,
         still_used: Callable[[], bool],
     ) -> None:
-        """Remove the job's folder. Remove its mirror, too, unless another job or a running push
-        uses the mirror."""
+        """Remove the job's folder. Also remove the mirror of the pushed folder, unless another job
+        or a running push uses the mirror."""
         if mirror is None or not (lock := self._lock_of("", mirror)).acquire(blocking=False):
             transport.remove_tree(job_dir.path)
             return

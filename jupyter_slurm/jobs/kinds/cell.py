@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""The fixed time of files, so that equal files give an equal zip."""
+"""The fixed modification time of the files in a zip. Equal files therefore give an equal zip."""
 _FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
 """Modules that only cells with variables need."""
 _FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
@@ -154,7 +154,7 @@ def task(spec: CellSpec | SweepSpec) -> bytes:
 
 def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
     """Return the cell's own files. The key file is empty. For a cell in a session, leave out the
-    key file and the code file, because each file takes time."""
+    key file and the code file, because creating each file takes time."""
     files: dict[str, bytes | Path] = {layout.TASK: task(spec)}
     if spec.session is None:
         files |= {layout.CELL: spec.code.encode(), layout.KEY: b""}

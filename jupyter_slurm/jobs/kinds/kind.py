@@ -46,7 +46,7 @@ SHUT_DOWN = "Shut down."
 
 
 class Kind(Generic[SpecT]):
-    """One kind of job, without state. The defaults are those of a program."""
+    """One kind of job, without state. The defaults describe a program."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class Kind(Generic[SpecT]):
     runner: ClassVar[str | None] = None
     """Our program that runs the code; None if the code is the program."""
     rank_runner: ClassVar[str | None] = None
-    """Our program in each of many ranks; None if the job cannot have ranks."""
+    """Our program that runs in each of many ranks; None if the job cannot have ranks."""
     code_file: ClassVar[str | None] = None
     """The file with the user's code; None if the job has no code."""
     node_files: ClassVar[tuple[str, ...]] = ()
@@ -101,18 +101,19 @@ class Kind(Generic[SpecT]):
     accepts_cells: ClassVar[bool] = False
     """Set if the job runs cells on request."""
     is_web_server: ClassVar[bool] = False
-    """Set for a web server. It gets a port on this machine, and may get a URL below a Jupyter
-    server."""
+    """Set for a web server. It gets a port on this machine, and may get a URL below the URL of a
+    Jupyter server."""
 
     # --- the end ---
     has_result: ClassVar[bool] = False
-    """Set if the job writes a result. Other kinds have only an exit code."""
+    """Set if the job writes a result. Other jobs have only an exit code."""
     is_service: ClassVar[bool] = False
     """Set if the job runs until it is stopped, idle or out of time."""
     at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Fields of `job` to set at the end."""
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
-    """Explanations of the kind's exit codes, in addition to the script's exit codes."""
+    """Explanations of this kind's own exit codes. `submission/script.py` explains the script's exit
+    codes."""
 
     def check(self, spec: SpecT) -> None:
         """Raise RequestError if `spec` is invalid."""

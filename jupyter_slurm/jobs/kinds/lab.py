@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _STEPS = frozenset(step.value for step in LabStep)
 _BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
-"""The path of a URL (RFC 3986) that begins and ends with /."""
+"""A pattern for a URL's path (RFC 3986) that begins and ends with /."""
 
 
 class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def _last_line(tail: bytes) -> _LabProgress | None:
 
 def lab_base_url(spec: JobSpec | None) -> str:
     """Return the base URL of the lab's server. It is "/" unless server/lab_proxy.py serves the lab
-    below a Jupyter server."""
+    below the URL of a Jupyter server."""
     if not isinstance(spec, LabSpec) or spec.jupyter_base_url is None:
         return "/"
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"

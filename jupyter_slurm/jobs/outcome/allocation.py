@@ -37,7 +37,7 @@ class Allocation:
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
-    """Return the controller's rows of this job; an array may have several. Return [] if Slurm has
+    """Return the controller's rows for this job; an array may have several. Return [] if Slurm has
     forgotten the job or reused its ID. Raises TransportError, or CommandError if the controller
     does not answer.
     """
@@ -49,8 +49,8 @@ def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
 
 
 def ask_rows(cluster: SlurmCluster, slurm_id: str) -> list[ControlRow]:
-    """Return the controller's rows of this ID; [] if Slurm has forgotten it. Raises as
-    `ask_jobs`."""
+    """Return the controller's rows for this ID; [] if Slurm has forgotten the ID. Raises as
+    `ask_jobs` does."""
     try:
         return scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
     except CommandError as exc:
@@ -119,8 +119,8 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
-    """Return the accounting rows of the job and its steps. Raise CommandError if sacct fails, as on
-    a cluster without accounting."""
+    """Return the accounting rows for the job and its steps. Raise CommandError if sacct fails, as
+    on a cluster without accounting."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []

@@ -58,11 +58,11 @@ from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 _TAIL_BYTES = 8192
 _OF_PROLOG = frozenset((JobState.CANCELLED, JobState.FAILED))
 _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
-"""The words for a failed Prolog in the reason of a drained node (src/slurmd/slurmd/req.c,
-src/slurmctld/job_mgr.c)."""
+"""A pattern for the Reason of a node that Slurm has drained after a failed Prolog
+(src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
-"""Growing pauses between requests to the controller, since many jobs may end at once."""
+"""The pauses between requests to the controller. They grow because many jobs may end at once."""
 
 
 class Ending:
@@ -117,7 +117,7 @@ class Ending:
 
     def record_unstarted(self) -> None:
         """Record the end of a job that never started (`is_unstarted`), without reading files or
-        asking Slurm: thousands of jobs may end at once."""
+        asking Slurm, because thousands of jobs may end at once."""
         job = self._registry.job(self._job.id)
         evidence = Evidence(
             kind=job.kind,
@@ -140,7 +140,7 @@ class Ending:
     def _put_back(self, told: _GoesOnError) -> None:
         with self._registry.lock():
             job = self._registry.job(self._job.id)
-            if job.restarts >= told.restarts:  # its files may have reported the restart
+            if job.restarts >= told.restarts:  # the job's files may have reported the restart
                 self._registry.change(job.id, state=told.state)
                 return
             on_requeue = kind_of(job).on_requeue(job)
@@ -258,7 +258,7 @@ class Ending:
             except _NotYetError as exc:
                 if time.monotonic() > deadline_s:
                     listed = self._from_row()
-                    if listed is None and evidence.exit is None:  # no source reports its end
+                    if listed is None and evidence.exit is None:  # no source reports the job's end
                         raise _GoesOnError(self._job.restarts, exc.state) from None
                     self._slurm_goes_on = listed is None
                     return listed

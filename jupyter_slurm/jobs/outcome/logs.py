@@ -33,17 +33,17 @@ _LONGEST_CHARACTER = 4
 _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 """UTF-8 continuation bytes."""
 _MOST_BYTES = 64 << 20
-"""Maximum bytes to read in one call, so that it answers within a second."""
+"""Maximum bytes to read in one call, so that the call returns within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
 """The size limit of a record. It allows for a large picture, but limits memory use: every front end
 holds several copies of a record."""
 _CUT_CHARACTERS = 1000
-"""The number of characters shown of an overlong line."""
+"""The number of characters to show from an overlong line."""
 _MOST_SHOWN_BYTES = 8 << 20
 """Maximum bytes of unskippable records (displays) in one answer, in addition to the last record."""
 _MOST_RECORDS = 20_000
-"""Maximum number of records to read at a time. A piece has more records only if it contains empty
-lines."""
+"""Maximum number of records to parse at a time. A piece of the file exceeds this number only if it
+contains empty lines."""
 _MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS
 
 
@@ -55,7 +55,7 @@ class Cursor:
     revision: int = 0
     """The job's revision at the time of the cursor. Later changes are returned at once."""
     cut: int = 0
-    """Bytes skipped so far of an overlong line in `output`; 0 outside of an overlong line."""
+    """Bytes skipped so far in an overlong line of the output file; 0 outside an overlong line."""
 
     def __str__(self) -> str:
         words = f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
@@ -269,7 +269,7 @@ def _errors(cursor: Cursor, data: bytes) -> _Piece:
 
 
 def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
-    """Join records of the same stream and second, since a cell writes one record per line."""
+    """Join records with the same stream and second, since a cell writes one record per line."""
 
     def stream(output: Output) -> tuple[Literal["stdout", "stderr"], int] | None:
         return (output.name, output.time_s) if isinstance(output, Stream) else None

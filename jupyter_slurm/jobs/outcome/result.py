@@ -92,8 +92,8 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
     time_s: Moment
 
     def known(self, job: Job) -> dict[str, object]:
-        """Return the fields of the job that this file contains, since squeue may never have listed
-        the job."""
+        """Return the job's fields, with values from this file where the job lacks them. squeue may
+        never have listed the job."""
         return {
             "nodes": job.nodes or (self.node,),
             "partition": job.partition or self.partition or None,
@@ -137,7 +137,7 @@ def readable_result(data: bytes | None, key: bytes | None) -> RunnerResult | Non
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
     """Raise SignatureError if a result has variables that the user did not request. They would
-    replace local variables of the same names."""
+    replace local variables with the same names."""
     unasked = sorted({name for name in names if name not in asked})
     if unasked:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
@@ -157,8 +157,8 @@ def parse_exit(data: bytes) -> ExitFile | None:
 
 
 def exit_of(result: RunnerResult) -> ExitFile | None:
-    """Return the exit file that a session writes after this result of a cell; None if a signal may
-    explain the end."""
+    """Return the exit file that a session writes for a cell with this result; None if a signal may
+    explain the cell's end."""
     if result.status not in ("ok", "error") or (result.interrupted_by and result.status != "ok"):
         return None
     return ExitFile(exit_code=result.exit_code, time_s=result.ended_s)

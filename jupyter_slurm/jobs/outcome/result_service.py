@@ -69,8 +69,8 @@ _GATHER_S = 0.01
 """Seconds to hold back an answer in case the job ends, so that a short cell needs only one answer.
 """
 _FOLLOWED_S = 2.0
-"""Seconds after a read reached the end of the log. Text that is added within these seconds gets its
-arrival time.
+"""Seconds for which a log counts as fully read after a reader has reached its end. Text that the
+job adds within this time gets its arrival time.
 """
 _SILENT = "the result does not mention it"
 _KEPT_S = {
@@ -85,7 +85,7 @@ class _End(NamedTuple):
     attempt: int
     offset: int
     seen_s: float
-    """Seconds on the monotonic clock."""
+    """The time of the read, in seconds on the monotonic clock."""
 
 
 class ResultService:

@@ -1,5 +1,6 @@
 """A local copy of the variables of a sweep's tasks. It has a file `INDEX.vars` for each task, and
-`params.vars` with the parameters of all tasks. The content of each file is checked."""
+`params.vars` with the parameters of all tasks. `fetch` checks the signature or digest of each file.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _SMALL_BYTES = 1 << 20
 _TOGETHER_BYTES = 16 << 20
 _TAR_S = 600.0
 _TAR_HEAD_BYTES = 2048
-"""Upper bound of the bytes that tar adds to each file and at the end."""
+"""Upper bound on the number of bytes that tar adds to each file and at the end."""
 
 
 def fetched_folder(job_id: str) -> Path:

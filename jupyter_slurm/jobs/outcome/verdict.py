@@ -493,7 +493,7 @@ def _bare(slurm: SlurmVerdict) -> str:
 
 
 def measured(why: str, usage: Usage | None) -> str:
-    """Return the reason. If the job ran out of memory, include the memory used."""
+    """Return the reason `why`. If the job ran out of memory, include the memory used."""
     if why != diagnosis.OUT_OF_MEMORY or not (usage and usage.peak_memory_mib and usage.memory_mib):
         return why
     return f"Out of memory (peak {memory(usage.peak_memory_mib)} of {memory(usage.memory_mib)})."

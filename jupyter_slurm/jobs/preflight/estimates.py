@@ -1,7 +1,7 @@
 """Slurm's estimates of start times before submission, cached for a few seconds.
 
-A form asks while its user types, and each request makes the controller plan the whole queue. So
-equal requests share an answer, and each cluster gets one request at a time.
+A form requests an estimate while the user types, and each request makes the controller plan the
+whole queue. Therefore, equal requests share an answer, and each cluster gets one request at a time.
 """
 
 from __future__ import annotations

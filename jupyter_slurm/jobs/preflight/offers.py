@@ -43,7 +43,7 @@ def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
 
 def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
     """Add the profile's prices, notes and `exclusive` to the partitions. If Slurm does not report
-    accounts or QOS, also add the profile's."""
+    accounts or QOS, also add the accounts or QOS from the profile."""
     found = []
     for one in info.partitions:
         told = profile.partitions.get(one.name, PartitionLimits())

@@ -50,7 +50,7 @@ def fault(
         if translate is None:
             return plain
     except (ValueError, RecursionError, MemoryError):
-        return None  # the job reports it
+        return None  # the job reports the error
     else:
         return None
     try:
@@ -142,8 +142,8 @@ def text(error: SyntaxError) -> str:
 
 
 def is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
-    """Return whether the job's Python certainly rejects the code too. Decide by the Python of
-    earlier `jobs`, or by the error itself."""
+    """Return whether the job's Python certainly rejects the code too. Decide by the Python version
+    of earlier `jobs`, or by the error itself."""
     told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
     if told and not spec.modules and max(told) <= sys.version_info[:2]:
         return True

@@ -142,7 +142,7 @@ class JobRegistry:
                 record.job, transfer=None, priority=None, gpu_load=None
             )
             if record.job.session is not None and record.spec is not None:
-                record.sbatch_calls = 1  # it may have sent the cell without saving that
+                record.sbatch_calls = 1  # the process may have sent the cell before it ended
         self._records = ChangeLog[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
         self.cursors = Cursors(found[-1].job.revision if found else 0)
@@ -428,8 +428,8 @@ class Store:
         _replace(self._path(record.job.id), _encode(record))
 
     def save_synced(self, record: Record) -> None:
-        """Save the record so that it also survives a power failure, as needed before a call of
-        sbatch."""
+        """Save the record so that it also survives a power failure. A call of sbatch requires such
+        a record."""
         _replace(self._path(record.job.id), _encode(record), synced=True)
 
     def remove(self, job_id: str) -> None:

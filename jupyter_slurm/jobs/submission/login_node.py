@@ -113,7 +113,7 @@ while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
 
 
 class LoginNodeRunner(Submitter):
-    """The start of one job on the login node, retried until it has started."""
+    """The start of one job on the login node, retried until the job has started."""
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]

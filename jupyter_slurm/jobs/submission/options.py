@@ -198,7 +198,8 @@ def comment(spec: JobSpec, given: str | None) -> str:
 
 def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
     """Rewrite `--signal` so that the signal reaches the batch script (`B:`), which forwards it.
-    Without `B:` only srun's steps get it (sbatch(1)). Return the value of `ScriptPlan.signal`."""
+    Without `B:`, only srun's steps get the signal (sbatch(1)). Return the value of
+    `ScriptPlan.signal`."""
     value = options.get("signal")
     if not value:
         return None
@@ -226,11 +227,11 @@ class Resources:
     """The CPUs on all nodes."""
     cpus_per_node: int = 1
     memory_per_node_mib: int | None = None
-    """The memory of each node; None for the site's default, 0 for all memory of the node."""
+    """The memory on each node; None for the site's default, 0 for all memory of the node."""
     gpus: int = 0
     """The GPUs on all nodes."""
     gpus_per_node: int = 0
-    """The GPUs of each node; 0 for none or if Slurm chooses the number."""
+    """The GPUs on each node; 0 for none or if Slurm chooses the number."""
     exclusive: bool = False
     tasks_of_array: int = 1
 

@@ -168,10 +168,10 @@ def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
 
 
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
-    """Return the working directory as the program sees it; None for the home.
+    """Return the working directory as the program sees it; None for the home folder.
 
-    Use `--chdir` unchanged. `own` is the job's own working directory. An image mounts only the
-    home, so use the notebook's folder in an image only if it is below the home.
+    Use `--chdir` unchanged. `own` is the job's own working directory. A container mounts only the
+    home folder, so use the notebook's folder in a container only if it is below the home folder.
     """
     if chdir is None and job.runs_in_work:
         return own

@@ -1,4 +1,5 @@
-"""The resolution of a job: one `Resolved` combines spec, profile and facts of the cluster.
+"""The resolution of a job into one `Resolved`, which combines spec, profile and facts about the
+cluster.
 
 Costs, preview, script, files and the sbatch call take a `Resolved`, and do not read the profile or
 the options again. Only `resolve` asks the cluster. Each kind rejects what it does not accept
@@ -68,7 +69,7 @@ class Site:
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""A placeholder for facts of the cluster. Digests of a job do not depend on them."""
+"""A placeholder for facts about the cluster. A job's digests do not depend on these facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Resolved:
     def runs_in_work(self) -> bool:
         """Return whether the job has its own working directory. On this machine a job without
         --push runs in the notebook's folder, which does not exist on a remote cluster. A lab runs
-        in the home, so that its files outlive the job."""
+        in the home folder, so that its files outlive the job."""
         if self.spec.push is not None:
             return True
         return not self.kind.is_in_home and self.profile.host is not None
@@ -145,8 +146,8 @@ class Resolved:
     @property
     def script_folder(self) -> str | None:
         """Return the working directory of a batch script: its --chdir, or else the pushed folder.
-        Without both, return the home on a remote cluster, and the notebook's or terminal's folder
-        on this machine."""
+        Without both, return the home folder on a remote cluster, and the notebook's or terminal's
+        folder on this machine."""
         if said := self.effective_options.get("chdir"):
             return home_expanded(said, self.site.home)
         if self.spec.push is not None:
@@ -155,8 +156,8 @@ class Resolved:
 
     @property
     def is_staged(self) -> bool:
-        """Return whether the folder is copied to the node. Many nodes or tasks share the folder, so
-        it is not copied for them."""
+        """Return whether the job copies its folder `work` to the node. A folder that many nodes or
+        tasks share is not copied."""
         alone = self.spec.launch is None and not self.kind.has_tasks
         return self.profile.storage.stage and self.runs_in_work and alone
 
@@ -171,8 +172,8 @@ class Resolved:
 
     @property
     def folder(self) -> str:
-        """Return the folder of the user's files on the cluster. The job copies changes in a copy on
-        the node back to this folder."""
+        """Return the folder of the user's files on the cluster. A job that works in a copy on the
+        node copies its changes back to this folder."""
         if self.kind.is_raw_script:
             return self.script_folder or self.site.home
         there = self.works_in

@@ -1,10 +1,10 @@
 """The submission of one job, which continues until its outcome is known.
 
-Law: a job is recorded with its token before sbatch is called, and looked up twice, with a pause,
-before sbatch is called again. The answer can be lost at any point, for example if the controller
-accepts the job after sbatch has timed out, or if this process is killed while sbatch runs. The ID
-is then in the folder's `submitted` file, in the queue under the token, or in the file that the job
-writes when it starts.
+The agent always records a job with its token before it calls sbatch. Before it calls sbatch again,
+it looks the job up twice, with a pause. The answer can be lost at any point, for example if the
+controller accepts the job after sbatch has timed out, or if this process is killed while sbatch
+runs. The ID is then in the folder's `submitted` file, in the queue under the token, or in the file
+that the job writes when it starts.
 """
 
 from __future__ import annotations

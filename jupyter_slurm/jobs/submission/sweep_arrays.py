@@ -45,7 +45,7 @@ _SMALLEST_SHARE = 4
 until that many tasks have ended. Otherwise each end of a task would start another array."""
 _WAIT_S = 60.0
 _TIMES = re.compile(r"(?=[0.]*[1-9])([0-9]{1,4}(?:\.[0-9]{1,3})?)x")
-"""A multiple of the tasks' limit, such as `2x`."""
+"""A pattern for a multiple of the tasks' limit, such as `2x`."""
 _OURS = frozenset("array job-name comment dependency output open-mode chdir".split())
 
 

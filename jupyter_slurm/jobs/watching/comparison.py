@@ -1,5 +1,5 @@
-"""The reconciliation of our jobs with a squeue listing, which finds reasons for waiting, starts and
-ends.
+"""The reconciliation of our jobs with a squeue listing, which finds starts, ends and reasons for
+waiting.
 
 `watcher.py` decides when to list the queue; `ending.py` judges how a job ended.
 """
@@ -77,7 +77,7 @@ class Comparison:
         job = self._registry.clear_problem(old.id)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
-            # The next change also saves this time. A new row always causes a change.
+            # The next change also saves this submission time. A new row always causes a change.
             self._registry.record(job.id).slurm_submitted_s = row.submit_s
             self._registry.observe(job.id, priority=row.priority)
             if found and row.array_job_id is not None:

@@ -180,8 +180,8 @@ class Measured:
         return samples, position, problem
 
     def _changed_since(self, job: Job) -> Callable[[], bool]:
-        """Return a condition for `wait` that holds after the job started, ended, restarted or was
-        forgotten."""
+        """Return a condition for `wait` that is true once the job has started, ended, restarted or
+        been forgotten."""
 
         def changed() -> bool:
             try:
@@ -206,7 +206,7 @@ def _named(sample: UsageSample, node: str) -> UsageSample:
 
 
 def _during(job: Job, sample: UsageSample) -> bool:
-    """Return whether a sample of the session belongs to this cell's time."""
+    """Return whether a sample of the session was taken while this cell ran."""
     return (job.started_s or 0.0) <= sample.time_s <= (job.ended_s or sample.time_s)
 
 

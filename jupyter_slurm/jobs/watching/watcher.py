@@ -2,8 +2,9 @@
 viewers.
 
 The files thread detects starts, output and ends of jobs at once. The queue thread runs one `squeue`
-per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for waiting,
-and ends that the job could not report. Without live jobs and viewers both threads are idle.
+per interval for all jobs and all viewers of the queue (`listing.py`). It finds the reasons for
+waiting, and the ends that jobs could not report. Without live jobs and viewers both threads are
+idle.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Watch:
         return self._registry.closed or self._stop.is_set()
 
     def _show(self, now: bool) -> None:
-        """List the queue for a new viewer, at once if `now`."""
+        """List the queue for a new viewer, at once if `now` is set."""
         self._begin()
         if now:
             self._asked.set()
@@ -131,7 +132,7 @@ class Watch:
         try:
             if self._cluster.transport.grown({result: 0}, wait_s=wait_s, wake=self._stop):
                 self._saw(result, job.id, self._cell_ended)
-        except TransportError:  # the files thread reports it
+        except TransportError:  # the files thread reports the error
             pass
 
     def wake_waiters(self) -> None:
