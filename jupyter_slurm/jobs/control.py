@@ -62,7 +62,7 @@ class JobControl:
             before = self._job_to_cancel(job_id)
             if before.state.final:
                 return before
-            # Record the request first: the job may end before scancel returns.
+            # Record the request first, because the job may end before scancel returns.
             job = self._registry.change(job_id, cancel_requested_s=time.time())
         if withdraw(self._registry, job.id):
             return self._registry.job(job.id)
@@ -225,7 +225,7 @@ class JobControl:
         self, cluster: SlurmCluster, verb: JobVerb, some: Mapping[str, Job | None]
     ) -> list[Refusal]:
         if verb == "cancel":
-            # Record the request first: the job may end before scancel returns.
+            # Record the request first, because the job may end before scancel returns.
             self._note_cancels(some.values(), requested=True)
             argv = scancel.cancel_argv(some)
         else:

@@ -1,1 +1,1 @@
-"""Access to running jobs: tunnels, terminals, sessions, labs."""
+"""Access to running jobs through tunnels, terminals, sessions and labs."""

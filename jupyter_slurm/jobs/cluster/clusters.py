@@ -135,7 +135,7 @@ class Clusters:
         return self._with_a_shell(known, login.connect(caller, wait_s))
 
     def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
-        """Return `found`. If the connection is open, first check that it runs commands. Raises
+        """Return `found`. If the connection is open, first check it with a command. Raises
         TransportError."""
         if found.state is ConnectionState.OPEN:
             with suppress(TimedOutError):

@@ -63,7 +63,7 @@ class _Attempt:
         self.question_ids: set[str] = set()
         self.answer: str | None = None
         self.given_up = False
-        """Set once the login is cancelled. It then asks no more questions."""
+        """Set once the login is cancelled. The login then does not ask further questions."""
         self.ended = False
         self.error: JupyterSlurmError | None = None
 
@@ -182,8 +182,8 @@ class Login:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     break
-                # Check every second: after `_OFFERED_TO_OTHERS_S`, other callers get the question
-                # without a notification.
+                # Check every second, because after `_OFFERED_TO_OTHERS_S` other callers get the
+                # question without a notification.
                 self._changed.wait(min(left_s, 1.0))
             if attempt.ended:
                 attempt.callers.discard(caller)

@@ -30,7 +30,7 @@ KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
 
 
 class _HasKind(Protocol):
-    """A struct that has a kind: a `JobSpec` or a `Job`."""
+    """A struct that has a kind, either a `JobSpec` or a `Job`."""
 
     @property
     def kind(self) -> JobKind: ...

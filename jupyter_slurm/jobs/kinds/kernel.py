@@ -1,4 +1,4 @@
-"""Kernels: an ipykernel on the node, for a client on this machine. No I/O."""
+"""Kernels, which run ipykernel on the node for a client on this machine. No I/O."""
 
 from __future__ import annotations
 

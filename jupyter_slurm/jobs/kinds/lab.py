@@ -1,4 +1,4 @@
-"""Labs: JupyterLab on the node, started by node/lab.py. No I/O."""
+"""Labs, which run JupyterLab on the node through node/lab.py. No I/O."""
 
 from __future__ import annotations
 

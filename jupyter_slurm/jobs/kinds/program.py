@@ -1,4 +1,4 @@
-"""Programs: a script with an interpreter, or the image's own program. No I/O."""
+"""Programs, which run a script with an interpreter, or the image's own program. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: a process on the node that runs cells on request. No I/O."""
+"""Sessions, which run cells on request in a process on the node. No I/O."""
 
 from __future__ import annotations
 

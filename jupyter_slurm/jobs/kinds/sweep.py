@@ -1,4 +1,4 @@
-"""Sweeps: a Python cell that runs once for each task of Slurm job arrays. No I/O."""
+"""Sweeps, which run a Python cell once for each task of Slurm job arrays. No I/O."""
 
 from __future__ import annotations
 

@@ -433,8 +433,8 @@ def _with_tasks(
         bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
         state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
     exit_code = last.exit_code if state is last.state else None
-    # If all failed tasks were cancelled, keep Slurm's verdict: it may name the user who cancelled
-    # them.
+    # If all failed tasks were cancelled, keep Slurm's verdict, because it may name the user who
+    # cancelled them.
     all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
     return replace(
         last,

@@ -35,8 +35,8 @@ _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 _MOST_BYTES = 64 << 20
 """Maximum bytes to read in one call, so that the call returns within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
-"""The size limit of a record. It allows for a large picture, but limits memory use: every front end
-holds several copies of a record."""
+"""The size limit of a record. It allows for a large picture, but limits memory use, because every
+front end holds several copies of a record."""
 _CUT_CHARACTERS = 1000
 """The number of characters to show from an overlong line."""
 _MOST_SHOWN_BYTES = 8 << 20

@@ -83,8 +83,8 @@ class Evidence:
     log_tail: str = ""
     """The end of the job's own log."""
     unstarted_claim: bool = False
-    """Set if the script claimed its folder but did not report a start. The login files run in
-    between."""
+    """Set if the script claimed its folder but did not report a start. The script reads the login
+    files between the claim and the report."""
     folder_gone: bool = False
     """Set if the job's folder is not visible on the login node."""
     limit_passed: bool = False

@@ -1,1 +1,1 @@
-"""Previews and checks of a job before its submission: limits, cost and expected start."""
+"""Previews and checks of a job before its submission, with limits, cost and expected start."""

@@ -1,5 +1,6 @@
-"""Checks of a job before its submission, for errors that Slurm does not detect: syntax errors,
-ignored lines, a missing folder. Previews also warn about requests above a partition's maxima.
+"""Checks of a job before its submission, for errors that Slurm does not detect, such as syntax
+errors, ignored lines or a missing folder. Previews also warn about requests above a partition's
+maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
 """

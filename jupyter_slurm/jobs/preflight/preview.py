@@ -1,5 +1,5 @@
-"""The preview of a job: script and files, the checks of a submission, the cost, the partition's
-maxima and Slurm's own estimate."""
+"""The preview of a job, with script and files, the checks of a submission, the cost, the
+partition's maxima and Slurm's own estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependencies between jobs: `--dependency` with our IDs, and `--after`."""
+"""Dependencies between jobs, from `--dependency` with our IDs and from `--after`."""
 
 from __future__ import annotations
 

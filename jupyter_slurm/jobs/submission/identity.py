@@ -113,9 +113,9 @@ def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, .
 def earlier(
     cells: Sequence[Record], given: Callable[[], dict[str, str]], kernel: str | None
 ) -> Earlier | None:
-    """Choose the earlier job for a cell in `kernel`: a job to attach to, or a job to report because
-    its inputs differ. Return None without such a job. `cells` are the records of the cell's jobs,
-    newest first.
+    """Choose the earlier job for a cell in `kernel`. The cell attaches to this job, or the caller
+    reports this job because its inputs differ. Return None without such a job. `cells` are the
+    records of the cell's jobs, newest first.
 
     `given` returns the digests of a new job's inputs. It is called only if an earlier job is
     unfinished or undelivered."""

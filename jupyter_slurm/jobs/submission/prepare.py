@@ -1,4 +1,4 @@
-"""The `Submission` of a resolved job: script, sbatch's command line and files. No I/O.
+"""The `Submission` of a resolved job, with script, sbatch's command line and files. No I/O.
 
 This module combines the job's runtime and kind. `--dry-run` shows the result.
 """

@@ -2,8 +2,8 @@
 cluster.
 
 Costs, preview, script, files and the sbatch call take a `Resolved`, and do not read the profile or
-the options again. Only `resolve` asks the cluster. Each kind rejects what it does not accept
-(`jobs/kinds`), and `options.py` checks options against sbatch's table.
+the options again. Only `resolve` sends requests to the cluster. Each kind rejects what it does not
+accept (`jobs/kinds`), and `options.py` checks options against sbatch's table.
 """
 
 from __future__ import annotations

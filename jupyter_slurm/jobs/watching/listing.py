@@ -280,7 +280,7 @@ class Listing(Viewers):
 
 
 class ClusterQueue:
-    """The queue of one cluster: this user's jobs, and the jobs of all users.
+    """The queue of one cluster, with the tables of this user's jobs and of all users' jobs.
 
     `begin(now)` is called for the first viewer; `now` is set if the last listing is outdated.
     """

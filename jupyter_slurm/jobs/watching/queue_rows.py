@@ -1,4 +1,4 @@
-"""Rows of squeue: their jobs and their values. No I/O."""
+"""Functions that match rows of squeue and sacct to jobs, and read values of squeue rows. No I/O."""
 
 from __future__ import annotations
 
