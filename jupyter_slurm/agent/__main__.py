@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def detach() -> Callable[[], None]:
     """Continue in a child with its own session, and return a function that reports readiness. The
     parent exits with 0 when the child is ready or ends successfully, and with 1 if the child fails.
-    The child keeps stderr until `LogFile.hold_stdio`. Call this before starting threads.
+    The child keeps stderr until `LogFile.hold_stdio` redirects it. Call this before starting
+    threads.
     """
     heard, said = os.pipe()
     if child := os.fork():

@@ -1,6 +1,6 @@
 """The life cycle of the agent: lock, log, service, event loop and end. It ends on SIGTERM, when a
-newer client retires it, after a long idle time, and when its socket or lock is removed, because
-clients then cannot find it. Jobs continue, and the next agent resumes them.
+newer client retires it, or after a long idle time. It also ends when its socket or lock is removed,
+because clients then cannot find it. Jobs continue, and the next agent resumes them.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Agent:
             asyncio.get_running_loop().run_in_executor(None, self._service.left, caller)
 
     def status(self) -> AgentStatus:
-        """Return the service's status with the values of the process."""
+        """Return the service's status, completed with the values of this process."""
         return msgspec.structs.replace(
             self._service.status(),
             version=version(),

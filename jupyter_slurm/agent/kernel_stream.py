@@ -96,7 +96,8 @@ def _copy_both_ways(client: socket.socket, kernel: socket.socket) -> None:
     )
     with suppress(OSError):
         client.sendall(UPGRADED)
-        # Before its first frame, the client reads HTTP and might read beyond the answer.
+        # Wait for the client's first frame. Until then, the client reads HTTP, and might read
+        # beyond the answer.
         kernel.sendall(client.recv(_PIECE_BYTES))
         back.start()
         _copy(client, kernel)

@@ -1,4 +1,4 @@
-"""Paths of this user's agent on this host: socket and log."""
+"""Paths of the socket and the log of this user's agent on this host."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ServerLink:
         return True
 
     def close(self) -> None:
-        """Do nothing: each call has its own connection."""
+        """Do nothing, because each call has its own connection."""
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         """Return the status and the body of the answer. Raise AgentError if the server cannot be

@@ -21,7 +21,7 @@ def completion(_caller: TerminalCaller, args: Arguments) -> None:
 
 
 def complete() -> None:
-    """Print completions for the shell's line, and exit."""
+    """Print completions for the shell's command line, and exit."""
     import argcomplete  # noqa: PLC0415
 
     argcomplete.autocomplete(

@@ -54,7 +54,7 @@ def commands(place: Place) -> list[Command]:
 
 
 def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
-    """Return the subcommands of these words, by their next word."""
+    """Return the subcommands of the command `words`, by their last word."""
     return {
         command.words[-1]: command for command in commands(place) if command.words[:-1] == words
     }

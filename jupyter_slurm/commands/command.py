@@ -24,7 +24,7 @@ class OurOption:
     """An option of our own, not of sbatch."""
 
     metavar: str
-    """The name of the value; "" for a flag, in brackets if optional."""
+    """The name of the value, in brackets if the value is optional; "" for a flag."""
     help: str
     short: str = ""
     """The letter of the short form."""
@@ -37,7 +37,7 @@ class OurOption:
     says: str = ""
     """The field of the job's spec that the option sets."""
     only: Place | None = None
-    """The only place for the option; None for every place of its command."""
+    """The only place that has the option; None for every place of its command."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,15 @@ from jupyter_slurm.formatting import brief
 from jupyter_slurm.wire import Environment
 
 _PART = re.compile(r"(?:\[[^\]]*\]|,(?!\s*[A-Za-z0-9])|[^,\[])+")
-"""A requirement in a list. It includes commas within brackets or before an operator."""
+"""A pattern for one requirement in a list. The requirement includes commas within brackets or
+before an operator."""
 _PACKAGE = re.compile(r"[A-Za-z0-9].*", re.DOTALL)
 _SCRIPT = re.compile(r"(?m)^# /// script\s*$\s(?P<text>(?:^#(?:| .*)$\s)+)^# ///$")
-"""The header of a script (the regular expression in PEP 723)."""
+"""A pattern for the header of a script (the regular expression in PEP 723)."""
 _LOCAL = re.compile(
     r"-(?:r|c|e)\b|--(?:requirement|constraint|editable)\b|[./~]|(?:\S+\s*@\s*)?file:|.*\.whl$"
 )
-"""A requirement that names another local file."""
+"""A pattern for a requirement that names another local file."""
 _FORMS = (
     "Name a requirements.txt, a pyproject.toml, a uv.lock, a Python file with a PEP 723 header, or "
     "conda's environment.yml."

@@ -1,6 +1,6 @@
-"""One function per command. It takes its caller and the parsed arguments, and returns or yields
-values, which a front end shows by type. Each front end implements its own commands, and the
-commands that stream a job's output.
+"""One function per command. Each function takes its caller and the parsed arguments, and returns or
+yields values. A front end shows the values by type. Each front end implements its own commands, and
+the commands that stream a job's output.
 """
 
 from __future__ import annotations

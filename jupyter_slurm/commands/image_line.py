@@ -28,7 +28,8 @@ _SHARED = (
     "constraint",
     "clusters",
 )
-"""Options for all jobs that also apply to image builds. Builds do not need GPUs."""
+"""Options for all jobs that also apply to image builds. GPU options do not, because builds do not
+need GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

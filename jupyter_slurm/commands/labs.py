@@ -85,7 +85,7 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
 
 
 def below_a_hub(job: Job) -> str | None:
-    """Return the message about opening a lab below a hub; None if the browser is on this
+    """Return the message about opening a lab under JupyterHub; None if the browser is on this
     machine."""
     if job.lab is None or job.lab.base_url == "/":
         return None

@@ -193,7 +193,7 @@ def parse_with_arguments(words: Sequence[str]) -> Request:
 
 
 def of_cell(code: str, request: Request) -> type[JobSpec]:
-    """Return the spec's type for a notebook's cell. A Python cell with --sweep or --array is a
+    """Return the type of the spec for a notebook's cell. A Python cell with --sweep or --array is a
     sweep. Raises RequestError."""
     made = by_text(code, request.options)
     is_sweep = bool(request.sweep) or "array" in request.options
@@ -207,8 +207,8 @@ def of_cell(code: str, request: Request) -> type[JobSpec]:
 
 
 def by_text(code: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
-    """Return the spec's type for a cell with this text and these sbatch options: Python, or a
-    program that the first line names. An array of programs is a batch script."""
+    """Return the type of the spec for a cell with this text and these sbatch options. The cell is
+    Python, or a program that the first line names. An array of programs is a batch script."""
     if not code.startswith("#!"):
         return CellSpec
     return ScriptSpec if "array" in options else ProgramSpec
@@ -429,7 +429,8 @@ def _patterns(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
-    """Return the names in Python's normal form: `µ` from a keyboard becomes the Greek letter."""
+    """Return the names in Python's normal form (NFKC). For example, `µ` from a keyboard becomes the
+    Greek letter."""
     names = _names([unicodedata.normalize("NFKC", value) for value in values])
     for name in names:
         if not name.isidentifier():

@@ -1,5 +1,5 @@
-"""Settings for a new cluster: its host, and proposals from its description. No I/O: `clusters add`
-and JupyterLab's dialog ask for them, and `profiles.save` writes them.
+"""Settings for a new cluster: its host, and proposals derived from its description. No I/O:
+`clusters add` and JupyterLab's dialog ask for the settings, and `profiles.save` writes them.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A mark between outputs. One of its fields is set."""
+    """A marker between outputs. One of its fields is set."""
 
     notebook: dict[str, Any] | None = None
     """The notebook that starts here."""

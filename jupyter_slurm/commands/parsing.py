@@ -21,9 +21,10 @@ from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.option_table import ALIASES
 
 JobOption = tuple[str, str | None]
-"""The long name of an option of a cell or of sbatch, and its value, or None without a value."""
+"""The long name of an option of a cell or of sbatch, and the option's value; None for an option
+without a value."""
 _ABOUT_OPTION = re.compile(r"argument (?:-\w/)?--([\w-]+): (.*)", re.DOTALL)
-"""The form of argparse's messages about an option."""
+"""A pattern for argparse's messages about an option."""
 _BY_EQUALS = frozenset(
     name
     for name, option in sbatch.OPTIONS.items()

@@ -1,4 +1,4 @@
-"""Sessions: the look-up by name, and the text about the end. No I/O.
+"""Sessions: the look-up by name, and the text about a session's end. No I/O.
 
 A session is a job (`JobKind.SESSION`) whose process runs cells on request.
 """

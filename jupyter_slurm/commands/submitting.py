@@ -1,5 +1,5 @@
-"""The commands that submit jobs: the options of `%%slurm`, and the additions and exceptions of
-other commands. `table.py` lists all commands."""
+"""The commands that submit jobs: the options of `%%slurm`, and the options that other commands add
+or reject. `table.py` lists all commands."""
 
 from __future__ import annotations
 

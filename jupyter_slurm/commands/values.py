@@ -107,14 +107,15 @@ class Dashboard:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """A cluster's checks. A failed check fails the command."""
+    """A cluster's checks. A failed check makes the command fail."""
 
     checks: Sequence[Check]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The result or error for each word. An error does not stop the other words."""
+    """The result or error for each word of a command. After an error, the command continues with
+    the next word."""
 
     outcomes: Iterable[tuple[str, str | JupyterSlurmError]]
 

@@ -115,7 +115,7 @@ if [ -n "$name" ]; then
 fi
 """
 
-# $1: the container's name or ""; then srun's words. GPU UUIDs differ between nodes, so on many
+# $1: the container's name or ""; then srun's arguments. GPU UUIDs differ between nodes, so on many
 # nodes each task keeps the GPU numbers that Slurm sets.
 _RANKS = (
     "name=$1; shift 2\n"

@@ -84,7 +84,7 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
 
 def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
     """Return the explanation of the first row that matches a line; None if none matches. Try the
-    last of `lines` first."""
+    last line first."""
     for pattern, sentence, hint in rows:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):

@@ -33,8 +33,8 @@ _NO_CLUSTER_HINT = (
     "clusters add here --host ''`. Or edit {file}."
 )
 _SETTLED_NS = 2 * 10**9
-"""The age from which a folder's time is reliable: a younger folder may change again without a new
-time."""
+"""The age from which a folder's modification time is reliable. A younger folder may change again
+without a new time."""
 
 
 @dataclass(frozen=True)

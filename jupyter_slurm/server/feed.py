@@ -25,7 +25,8 @@ Ask = Callable[[str, bytes, float], Awaitable[AgentAnswer]]
 _WAIT_S = 15.0
 _LEAST_WAIT_S = 1.0
 _MANY_POLLS = 64
-"""Maximum number of polls that wait their full time. With more, each waits for a shorter time."""
+"""Maximum number of polls that wait their full time. If there are more polls, each waits for a
+shorter time."""
 _PACE_S = 0.1
 """The pause between values, so a job that writes continuously sends at most ten values a second."""
 _STILL_S = 0.5

@@ -44,7 +44,7 @@ class Handler(Guarded, APIHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Do not log our own errors, which are answers."""
+        """Do not log our own errors, which the client gets as answers."""
         if not isinstance(value, JupyterSlurmError):
             super().log_exception(typ, value, tb)
 
@@ -136,7 +136,7 @@ class NoSuchRoute(Handler):
 
 def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
     """Return whether the browser may be on another machine, which cannot reach our ports. That is
-    the case below a hub, or if the request does not use this machine's own name."""
+    the case under JupyterHub, or if the request does not use this machine's own name."""
     return HUB_VARIABLE in os.environ or not _OWN_NAME.fullmatch(request.host_name)
 
 

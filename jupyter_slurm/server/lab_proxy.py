@@ -1,8 +1,8 @@
 """Labs and dashboards below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`,
 `{base_url}jupyter-slurm/dashboard-proxy/ID/NAME/…`, for browsers on another machine (JupyterHub,
 Binder). Ports and hosts come from the agent, never from the URL. Pages below this address can do
-whatever this session can, so the cluster's profile must allow it (`lab_same_origin`). The proxy
-does not send them our cookies, tokens or names.
+whatever this session can, so the cluster's profile must allow such pages (`lab_same_origin`). The
+proxy does not send them our cookies, tokens or names.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _GOES_THERE = (
     "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
     "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
 ).split()
-"""Request headers that are forwarded to the lab. Other headers, e.g. of a proxy in front of this
-server, may name users."""
+"""Request headers that the proxy forwards to the lab. Other headers, e.g. of a proxy in front of
+this server, may name users."""
 _SECRETS = frozenset(("token", "_xsrf"))
-"""URL arguments that are not forwarded."""
+"""URL arguments that the proxy does not forward."""
 _OF_A_LOGIN = "v1.token."
 """Prefix of WebSocket protocols that contain a Jupyter token."""
 _STAYS_THERE = (
     "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
     "set-cookie strict-transport-security www-authenticate x-lighttpd-send-file x-sendfile"
 ).split()
-"""Response headers that are dropped because they affect more than the lab, or a proxy in front of
-this server."""
+"""Response headers that the proxy drops, because they affect pages outside the lab, or a proxy in
+front of this server."""
 _OBEYED_BY_PROXIES = "x-accel-"
 """Prefix of headers that nginx interprets, e.g. to send other files instead of the answer."""
 _VISIT = ("navigate", "document")
@@ -99,7 +99,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return headers.get("Accept", "").startswith("text/html")
 
     def get_login_url(self) -> str:
-        """Redirect a page to the login and refuse a WebSocket."""
+        """Return the login URL for redirecting a page. Raise 403 for a WebSocket."""
         if self.request.headers.get("Upgrade", "").lower() == "websocket":
             raise HTTPError(403)
         return str(super().get_login_url())
@@ -121,7 +121,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
     async def proxy(self, job_id: str, path: str) -> None:
         if self.request.headers.get("Accept") == _STREAM:
-            # The proxy would forward these answers with all headers.
+            # The proxy would forward a stream of events with all of its headers.
             raise HTTPError(406, "Events of a lab's server are not forwarded.")
         await super(LocalProxyHandler, self).proxy(_HOST, self.entry.port, path)
 
@@ -158,8 +158,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
 
 class DashboardProxyHandler(LabProxyHandler):
-    """Forward a request below `dashboard-proxy/ID/NAME/` to that dashboard without this prefix: its
-    pages use relative links."""
+    """Forward a request below `dashboard-proxy/ID/NAME/` to that dashboard without this prefix,
+    because the dashboard's pages use relative links."""
 
     rule = OWN["dashboard-proxy"]
 

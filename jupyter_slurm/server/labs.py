@@ -21,7 +21,7 @@ from jupyter_slurm.wire.state import STATE_WORDS
 
 _PAGE = "lab_room.html"
 _WAIT_S = 20.0
-"""Seconds for a request to wait for a dashboard."""
+"""Seconds that a request waits for a dashboard."""
 NO_PROXY = (
     "Showing labs and dashboards below this Jupyter's URL needs jupyter-server-proxy in the "
     "server's environment: pip install 'jupyter-slurm[hub]'."

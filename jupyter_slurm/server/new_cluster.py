@@ -55,7 +55,7 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jump: str = ""
     """Jump hosts, the outermost first, separated by commas."""
     path: str = ""
-    """Folder of Slurm's commands; "" if PATH has them."""
+    """Folder of Slurm's commands; "" if they are on PATH."""
     env: str = ""
     """Lines of `NAME=VALUE` with environment variables for Slurm's commands."""
     template: str = ""

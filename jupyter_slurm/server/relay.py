@@ -20,8 +20,8 @@ from jupyter_slurm.wire import Problem
 
 _CALLS = 48
 _WAITS = 96
-"""Maximum concurrent requests, without and with `wait_s`. Waiting requests do not block the others,
-and leave room for other clients of the agent (256 threads)."""
+"""Maximum number of concurrent requests without `wait_s`, and with it. Waiting requests do not
+block the others, and leave room for other clients of the agent (256 threads)."""
 
 _INTERNAL = Problem(code="internal", message="Internal error. See the Jupyter server's log.")
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Relay:
         self._calls = asyncio.Semaphore(_CALLS)
         self._waits = asyncio.Semaphore(_WAITS)
         self.caller = f"server-{secrets.token_hex(8)}"
-        """The caller name for logins that start here."""
+        """The caller's name for logins that start in this server."""
 
     async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> AgentAnswer:
         """Return the agent's encoded answer; an error is also an answer."""

@@ -1,9 +1,9 @@
-"""The WebSocket: permissions, a client's watches, and its unread values. The feed polls.
+"""The WebSocket: permissions, a client's watches, and its unread values.
 
-Clients only read through it. Unread values are limited: values beyond the limit are dropped, and
-requested again from the client's cursor after it has read the rest. A browser buffers values that a
-slow page has not handled yet. So the page paces bulk data by acknowledging each value that it has
-shown.
+The feed polls the agent, and clients only read the feed's values. The WebSocket drops unread values
+beyond a limit. It requests them again from the client's cursor after the client has read the rest.
+A browser buffers values that a slow page has not handled yet. So the page paces bulk data by
+acknowledging each value that it has shown.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     cursor: str = ""
     paced: bool = False
-    """The page acknowledges every value it has shown, and the next value is requested only then."""
+    """The page acknowledges every value it has shown, and the feed requests the next value only
+    then."""
     taken: int | None = None
     unwatch: int | None = None
 
@@ -146,7 +147,7 @@ class Client:
         self._put_problem(b'{"watch":%d,"problem":%b}' % (number, problem))
 
     def _put_problem(self, message: bytes) -> None:
-        """Report a problem, unless the client does not read, because problems could accumulate
+        """Report a problem, unless the client does not read. Unread problems could accumulate
         without limit."""
         if self._unread_bytes < _UNREAD_BYTES:
             self._put(message)
@@ -191,7 +192,7 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
 
     def get_compression_options(self) -> dict[str, Any]:
         """Compress lightly. A listing shrinks to a tenth at 3 ms per megabyte, which helps on a
-        slow line. Stronger compression gains little."""
+        slow connection. Stronger compression gains little."""
         return {"compression_level": 1}
 
     def open(self, *args: str, **kwargs: str) -> None:

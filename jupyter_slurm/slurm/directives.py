@@ -32,7 +32,7 @@ def has_directives(script: str) -> bool:
 def ignored_directive(script: str) -> str | None:
     """Return the first `#SBATCH` line that sbatch ignores because a command precedes it.
 
-    Skip here-documents and quoted scripts: their lines belong to another job.
+    Skip here-documents and quoted scripts, because their lines belong to another job.
     """
     lines = script.split("\n")
     for line in lines[len(list(_header(script))) :]:

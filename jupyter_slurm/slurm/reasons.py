@@ -1,8 +1,9 @@
 """Explanations of why jobs wait, for every reason code of Slurm and for its free texts.
 
-`rejections` explains why sbatch refuses a job, `diagnosis` why a job failed. Slurm shows one reason
-at a time, although several may apply. Source: job_state_reason.c (job_reason_string() in
-slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` in src/slurmctld.
+`rejections` explains why sbatch refuses a job, and `diagnosis` explains why a job failed. Slurm
+shows one reason at a time, although several may apply. Source: job_state_reason.c
+(job_reason_string() in slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts:
+`state_desc` in src/slurmctld.
 """
 
 import re
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A reason in plain words: `sentence` is the fact, `advice` the remedy.
+    """A reason in plain words: `sentence` states the fact, and `advice` states the remedy.
 
     `known`: False if the sentence is only Slurm's own text. `code`: Slurm's word, or the stable
     name of a diagnosis. `suggested`: only the job's own output suggests it.

@@ -39,7 +39,7 @@ _REASON_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {"name": "%N", "since": "%H", "reason": "%E"}
 )
 _STATE_MARKS: Final = "*~#!%$@^-+"
-"""The marks after a state: see NODE STATE CODES in sinfo(1)."""
+"""The marks after a state, listed under NODE STATE CODES in sinfo(1)."""
 _TAKE_JOBS: Final = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
 _NO_JOBS: Final = frozenset("*!%$@^")
 _LEADING_NUMBER = re.compile(r"[0-9]+")

@@ -27,7 +27,8 @@ _FACTORS: Final[Mapping[str, str]] = MappingProxyType(
         "nice": "%N",
     }
 )
-"""sprio's format codes by name of the factor. Every release has the last factor."""
+"""sprio's format codes by the factor's name. Every release has the last factor, so its field can
+end a record."""
 
 
 class PriorityRow(NamedTuple):

@@ -96,7 +96,7 @@ class RawRow(NamedTuple):
     state: str
     user: str
     text: str
-    """All fields."""
+    """The text of the row, with all fields."""
 
 
 def mine_argv(user: str) -> list[str]:

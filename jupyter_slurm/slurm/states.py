@@ -1,5 +1,5 @@
 """Slurm's job states and flags: long and short names, and terminal states. `JobState.word` has the
-words for users. `reasons` explains why a job waits, `diagnosis` why it failed. Source:
+words for users. `reasons` explains why a job waits, and `diagnosis` explains why it failed. Source:
 job_state_string() and job_state_string_compact() in src/common/slurm_protocol_defs.c, the same from
 19.05 to 26.05 except for EXPEDITING, added in 25.11. Flags come first, in the order in which Slurm
 prints them: a text tool shows the first flag that is set, or the base state.

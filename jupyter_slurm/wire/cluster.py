@@ -110,7 +110,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """A folder on the cluster for the user's files."""
 
     name: str
-    """The folder's name for users: `$SCRATCH`, `$WORK`."""
+    """The folder's name for users, e.g. `$SCRATCH` or `$WORK`."""
     path: str
     writable: bool
     file_system: str
@@ -137,13 +137,13 @@ class Description(Struct, frozen=True, kw_only=True):
 
 
 class QueueStatus(Struct, frozen=True, kw_only=True):
-    """The age of a queue listing."""
+    """The age of a cluster's queue listing."""
 
     cluster: str
     asked_s: float | None = None
     """The time of Slurm's last answer; None before the first."""
     problem: Problem | None = None
-    """The reason why Slurm has not answered since."""
+    """The reason why Slurm has not answered since then; None if Slurm answers."""
     interval_s: float
     """Seconds between listings while a client watches."""
 
@@ -196,7 +196,7 @@ class Check(Struct, frozen=True, kw_only=True):
     """One line of `doctor`."""
 
     ok: bool | None
-    """The outcome of the check; None if the line only informs."""
+    """The outcome of the check; None for an informational line."""
     sentence: str
     hint: str | None = None
     option: str | None = None
@@ -240,7 +240,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
 
 
 class FileEntry(Struct, frozen=True, kw_only=True):
-    """A file or folder. Links are followed."""
+    """A file or folder, or the target of a link."""
 
     name: str
     kind: Literal["file", "folder", "other"]

@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, kw_only=True):
     id: str
     cluster: str
     host: str
-    """The host that asks: `alice@gateway.example.org`."""
+    """The host that asks, e.g. `alice@gateway.example.org`."""
     kind: QuestionKind
     prompt: str
     """The host's words, or ours for a passphrase or a host key."""
@@ -47,7 +47,7 @@ class Question(Struct, frozen=True, kw_only=True):
     """The host's words mention a passphrase or a private key. Hosts never need these, so the front
     end shows a warning."""
     refused: bool = False
-    """The previous answer was wrong. The front end reports it."""
+    """The previous answer was wrong. The front end reports this error."""
 
 
 class ConnectionState(StrEnum):
@@ -128,7 +128,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     failed: Behind | None = None
     """Files that did not arrive; the transfer is then FAILED."""
     left_out: Behind | None = None
-    """Files that are never sent: links out of the folder, sockets."""
+    """Files that a transfer never sends, e.g. sockets, and links to targets outside the folder."""
     began_s: float
     ended_s: float | None = None
     problem: Problem | None = None

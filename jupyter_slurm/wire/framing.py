@@ -41,8 +41,8 @@ class Inbox:
 
     @property
     def partial(self) -> bool:
-        """Return whether part of a frame has arrived. In a step's stream, the rest may be delayed
-        until something is sent in the other direction (node/framing.py)."""
+        """Return whether part of a frame has arrived. In a step's stream, the rest of the frame may
+        arrive only after data is sent in the other direction (node/framing.py)."""
         return bool(self._rest) and not self.ended
 
     def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -56,8 +56,8 @@ OUTCOME = "_outcome"
 """The output variable of an `Executor`'s call: the returned value or, if the call failed, its
 exception."""
 OutFormat = Literal["auto", "data"]
-"""The format of a job's output variables. `auto` means data where that is exact, otherwise
-pickle."""
+"""The format of a job's output variables. `auto` means `data` for values that this format
+represents exactly, and pickle for all others."""
 MOST_TASKS = 100_000
 """The maximum number of tasks of a sweep."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]
@@ -136,7 +136,7 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     environment: Environment | None = None
     """Packages for a job without an image; None to use the packages of the node's Python."""
     container_remap_root: bool = False
-    """Run as root inside the container (as apt needs) and as the user outside."""
+    """Run as root inside the container (apt requires root) and as the user outside."""
     runtime: str | None = None
     """The container tool; None for the profile's tool."""
     modules: tuple[str, ...] = ()
@@ -155,16 +155,16 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """The submitting kernel process: its pid, a blank, and its start in UTC epoch seconds. While
     that process runs, other kernels cannot attach to the job."""
     push: str | None = None
-    """A local folder that is copied at submission. The job runs in the copy."""
+    """A local folder to copy to the cluster at submission. The job runs in the copy."""
     push_exclude: tuple[str, ...] = ()
     """.gitignore patterns of files not to push, in addition to the folder's .gitignore."""
     fetch: tuple[str, ...] = ()
     """Patterns of files for `Api.fetch`, relative to the job's working directory."""
     fetch_to: str | None = None
-    """The local target folder; None to fetch nothing."""
+    """The local folder for fetched files; None to fetch nothing."""
     slurm_conf: str | None = None
-    """SLURM_CONF of the submitting process. On this machine the agent compares it with the
-    profile's configuration."""
+    """SLURM_CONF of the submitting process. For a cluster on this machine, the agent compares it
+    with the profile's configuration."""
 
 
 class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
@@ -185,7 +185,7 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """The ID of the session that runs the cell; None for a cell with its own job."""
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
-    """Variables to return as a list of each rank's value."""
+    """Variables to return as lists, each with the values of all ranks."""
     max_restarts: int = 0
     """The number of times that torchrun restarts failed ranks."""
     mpi: str | None = None
@@ -349,7 +349,7 @@ class _Job(_Row, frozen=True, kw_only=True):
     no_requeue: str | None = None
     """The reason why Slurm would not requeue the job; None if it would, or if unknown."""
     inferred: bool = False
-    """The end is inferred from traces, because neither the job nor Slurm reported it."""
+    """The agent inferred the end from traces, because neither the job nor Slurm reported it."""
     delivered: bool = False
     """A front end has shown the outcome and called `Api.delivered`."""
     notebook: str | None = None
@@ -387,8 +387,8 @@ class _Job(_Row, frozen=True, kw_only=True):
 
     @property
     def idle_since_s(self) -> float | None:
-        """Return the time since which the job is idle; None if it is busy, or of a kind that is
-        never idle."""
+        """Return the time since which the job has been idle; None if it is busy, or of a kind that
+        is never idle."""
         return None
 
     @property
@@ -446,8 +446,8 @@ class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """The time since which the session is idle; None if a cell is running or waiting, or before the
-    session starts."""
+    """The time since which the session has been idle; None if a cell is running or waiting, or
+    before the session starts."""
     launch: Engine | None = None
     for_executor: bool = False
     """An Executor started the session for its calls. Other cells can use it only by its ID."""
@@ -520,7 +520,7 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     job: Job
     asked: JobSpec | None = None
     """The spec, without code and values of variables. None if another program submitted the job, or
-    an older version recorded it."""
+    an older version recorded the job."""
     code: str | None = None
     """The user's code; None if no longer available."""
     script: str | None = None

@@ -41,7 +41,7 @@ class Lab(Struct, frozen=True, kw_only=True):
 class LabEntry(Struct, frozen=True, kw_only=True):
     """The login of a browser to a lab. The browser POSTs `token`, as `token` and as `password`, to
     `login_url`. So the token never appears in a URL, history, log or command line. A dashboard
-    opens by its `login_url` alone; Ray's then asks for `token`."""
+    opens by its `login_url` alone; Ray's dashboard then asks for `token`."""
 
     login_url: str
     token: str

@@ -86,7 +86,7 @@ Show = Literal["full", "sandboxed", "text"]
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):
-    """The output after a cursor, and the job's state at that moment."""
+    """The output after a cursor, and the job's state when the agent read the output."""
 
     job: Job
     outputs: tuple[Output, ...]

@@ -1,4 +1,4 @@
-"""A cluster's usage by a user and their accounts."""
+"""Usage of a cluster by a user and the user's accounts."""
 
 from __future__ import annotations
 
