@@ -1,7 +1,7 @@
 """The program `python -m jupyter_slurm.agent [--detach] [--socket PATH]`, which runs the agent.
 
-With --detach, the agent gets its own session. So interrupts do not reach it, and it outlives the
-kernel that started it.
+With --detach, the agent gets its own session (setsid(2)). So interrupts do not reach it, and it
+outlives the kernel that started it.
 """
 
 from __future__ import annotations

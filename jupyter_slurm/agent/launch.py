@@ -27,8 +27,8 @@ _NAMES = (
     "KRB5.*|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*|SLURM_BITSTR_LEN|SLURM_TIME_FORMAT"
 )
 _KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
-"""Variables to keep for the agent of a client that ignores PYTHON… (`python -E`). The client's
-PYTHON… variables may belong to another Python."""
+"""Variables to keep for the agent of a client that ignores PYTHON… variables (`python -E`). The
+client's PYTHON… variables may belong to another Python."""
 _KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}

@@ -36,7 +36,7 @@ NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors for foreign JSON that is malformed, is not UTF-8, or is nested too deeply."""
 
 LONGEST_WAIT_S = 60.0
-"""The maximum time that a call waits, because the caller may have disconnected."""
+"""The maximum time that a call waits. The limit also ends calls whose caller has disconnected."""
 
 
 class KernelRequest(msgspec.Struct, frozen=True, kw_only=True):

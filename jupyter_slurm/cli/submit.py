@@ -86,7 +86,7 @@ def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
 
 
 def _remark_on_directives(file: Path, text: str) -> None:
-    """Warn about `#SBATCH` lines in Python that do not apply."""
+    """Warn about `#SBATCH` lines that do not apply."""
     if has_directives(text):
         remark(
             f"{file} does not start with `#!`, so its #SBATCH lines do not apply. Start the file "

@@ -77,7 +77,7 @@ def file_spec(
             f"{file} is not a notebook (.ipynb), Python file (.py) or script.",
             hint="Start a script with `#!`, e.g. `#!/bin/bash`.",
         )
-    # Pass the file as a notebook: `line.spec` derives a valid job name from it.
+    # Pass the file as a notebook, because `line.spec` derives a valid job name from it.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
     return msgspec.structs.replace(named, notebook=notebook, file=path)
 
@@ -90,7 +90,7 @@ def own_program(
     of_job(RUN, args.words)
     request = line.parse(line.after(before, [*args.words, "--image", args.image]))
     request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)
-    # Pass the image as a notebook: `line.spec` derives a valid job name from it.
+    # Pass the image as a notebook, because `line.spec` derives a valid job name from it.
     spec = line.spec(ProgramSpec, request, "", job_id=job_id, notebook=args.image)
     return request, msgspec.structs.replace(spec, notebook=notebook)
 

@@ -5,8 +5,8 @@ part shared with pyxis. Facts (tested with 4.1.2; src/runtime.sh, src/docker.sh 
   until removed, so a shell waits for the program's end and removes the container.
 - The container does not inherit the node's environment. `--env` would lose newlines and show values
   to every user who can list processes, so the job's variables are in a file.
-- `--mount` does not allow blanks. The file for `--conf` defines the functions `mounts` and `rc`,
-  and there blanks are escaped as in fstab. enroot creates a missing mount destination.
+- `--mount` does not allow blanks. The file for `--conf` defines the functions `mounts` and `rc`. In
+  the lines of `mounts`, blanks are escaped as in fstab. enroot creates a missing mount destination.
 - Our `rc` replaces the image's, because its entrypoint may print banners or run another program.
 - With the node's home, a shell inside would read the user's own ~/.profile, hence
   ENROOT_LOGIN_SHELL=no.

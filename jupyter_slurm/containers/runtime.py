@@ -76,7 +76,7 @@ class Launch:
     """The command that starts a program in the batch script. `argv` is not quoted yet."""
 
     argv: tuple[str, ...]
-    """The command line, which ends with that of the program."""
+    """The command line, which ends with the program's command line."""
     setup: tuple[str, ...] = ()
     """POSIX sh lines to run first, quoted and idempotent."""
     pid_file: str | None = None

@@ -67,8 +67,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 """The agent's calls. Calls that can use any program, file or network on a cluster need `execute`,
 because a cluster may be this machine or share its homes. A local path inside the server's root
 makes no difference, because the other end of the call is on the cluster. `preview` and `attachable`
-also need `execute`. Their job names folders, images and files, and the answer reveals whether these
-exist and how large they are."""
+also need `execute`. The job in their request names folders, images and files, and the answer
+reveals whether these exist and how large they are."""
 
 OWN: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys("kernels kernel_meant spec".split(), Rule((_READ,)))

@@ -60,7 +60,7 @@ class Relay:
             return AgentAnswer(500, msgspec.json.encode(_INTERNAL))
 
     async def with_agent(self, work: Callable[[AgentClient], _T]) -> _T:
-        """Call `work`, which may block, with the agent."""
+        """Call `work` with the agent's client. `work` may block."""
         return await self._with_agent(work, self._calls)
 
     def close(self) -> None:

@@ -34,8 +34,8 @@ class _Wish(msgspec.Struct):
 
 
 class TerminalHandler(Handler):
-    """`POST terminal`: open a terminal in a job, on the given node, if any. The answer is that of
-    Jupyter's `POST api/terminals`."""
+    """`POST terminal`: open a terminal in a job, on the given node, if any. Answer like Jupyter's
+    `POST api/terminals`."""
 
     @authenticated
     async def post(self) -> None:

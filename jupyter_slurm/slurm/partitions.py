@@ -61,7 +61,8 @@ def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
 
 
 def parse_reservations(output: str | bytes) -> list[Reservation]:
-    """Parse the reservations of reservations_argv that have nodes, earliest first."""
+    """Parse the output of reservations_argv. Return the reservations that have nodes, earliest
+    first."""
     found = (_reservation(fields) for fields in _records(output, "ReservationName"))
     return sorted((one for one in found if one and one.nodes), key=lambda one: one.start_s)
 

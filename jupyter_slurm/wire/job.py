@@ -301,13 +301,13 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     reason: str | None = None
     """Slurm's reason word or text."""
     why: str | None = None
-    """The reason for waiting as a sentence; for a final job, the outcome."""
+    """The reason for waiting as a sentence; for an ended job, the outcome."""
     nodes: tuple[str, ...] = ()
     """Node names, or lists as Slurm prints them: `n[1-4]`."""
     node_count: int | None = None
     gpus: int = 0
     gpu_load: float | None = None
-    """The mean GPU load of the last minutes, 0 to 1; None if not measured."""
+    """The mean GPU load over the last minutes, 0 to 1; None if not measured."""
     submitted_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None

@@ -53,7 +53,8 @@ class Builder(Protocol):
         """Return sh text that pulls a registry image unchanged."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's failure from the end of a build job's log. Return None if unknown."""
+        """Explain the tool's failure from the end of a build job's log. Return None if the failure
+        is unknown."""
 
 
 BUILDERS: Mapping[str, Builder] = MappingProxyType(

@@ -64,8 +64,7 @@ def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
         tool=image.tool,
         lock=shlex.quote(f".{image_folder.stem(image.name)}.lock"),
         stem=shlex.quote(image.stem),
-        # Check last for a folder, which has no suffix, because its name is a prefix of the file
-        # names.
+        # Check last for a folder. It has no suffix, so its name is a prefix of the file names.
         suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
         record=shlex.quote(image_folder.record_name(image.name, image.tool)),
         again="1" if image.again else "",
