@@ -57,7 +57,7 @@ def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
         "--socket", type=Path, help="the path of the socket (default: the user's socket)"
     )
     options = parser.parse_args(argv)
-    # Fork before heavy imports: some libraries start threads, which a fork would lose.
+    # Fork before heavy imports, because some libraries start threads, which a fork would lose.
     ready = detach() if options.detach else None
 
     from jupyter_slurm.agent.app import run  # noqa: PLC0415

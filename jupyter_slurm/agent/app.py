@@ -236,7 +236,7 @@ def run(
     path: Path | None, make_service: Callable[[], AgentService], ready: Callable[[], None] | None
 ) -> int:
     """Serve the socket `path` (None for the user's socket); return the exit code. If `ready` is
-    given, the process is detached: when clients can connect, call `ready` and redirect stdout and
+    given, the process is detached. When clients can connect, call `ready` and redirect stdout and
     stderr to the log. Take the lock before starting the service, because a store must never have
     two services.
     """

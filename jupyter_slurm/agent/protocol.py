@@ -31,7 +31,7 @@ KERNEL = "kernel"
 """The path for a kernel's stream, which returns a socket instead of a value."""
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kernel\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""The maximum size of a request, and so of a cell. Variables are sent as files."""
+"""The maximum size of a request, and so of a cell. Clients send variables as files."""
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors for foreign JSON that is malformed, is not UTF-8, or is nested too deeply."""
 
@@ -79,8 +79,8 @@ ONCE = frozenset(
     "cancel control_jobs requeue extend command make_folder rename_file remove_file".split()
 )
 """Calls that clients do not repeat after a lost answer, because a second call may have a different
-effect. All other calls are idempotent: `submit` by the spec's ID, `answer` by the question's ID,
-and transfers by skipping unchanged files."""
+effect. All other calls are idempotent: `submit` checks the spec's ID, `answer` checks the
+question's ID, and transfers skip unchanged files."""
 
 
 def may_be_done(name: str, gone: Exception) -> AgentError:

@@ -22,7 +22,7 @@ from jupyter_slurm.errors import AgentError
 
 _PATH = "jupyter-slurm/agent/v1/"
 _PAUSES_S = (0.0, 0.5, 2.0)
-"""Pauses before each attempt: the server may restart, or the connection may drop."""
+"""Pauses before each attempt, because the server may restart, or the connection may drop."""
 _SPARE_S = 5.0
 """Extra seconds for the server to time out first, since its message is more precise."""
 

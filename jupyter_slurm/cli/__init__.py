@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = 
 
 
 def _exit_at_signals() -> None:
-    """Convert SIGTERM and SIGHUP (closed terminal) to an exception, so that unfinished files are
-    removed. Keep SIGHUP ignored under nohup(1)."""
+    """Convert SIGTERM and SIGHUP (closed terminal) to an exception, so that commands remove their
+    unfinished files. Keep SIGHUP ignored under nohup(1)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _frame: sys.exit(128 + number))

@@ -135,7 +135,7 @@ def come_back(job: Job) -> str:
 
 
 def exit_code(result: Result) -> int:
-    """Return the exit code of a failed job: never 0."""
+    """Return the exit code of a failed job, which is never 0."""
     job = result.job
     if job.signal:
         return 128 + job.signal

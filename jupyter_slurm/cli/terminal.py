@@ -32,8 +32,8 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 def writer(stream: TextIO) -> Callable[[str], None]:
-    """Return a function that writes output to `stream`: unchanged to a file or pipe, `Coloured` to
-    a terminal."""
+    """Return a function that writes output to `stream`. A file or pipe gets the output unchanged,
+    and a terminal gets it through `Coloured`."""
     shown = Coloured().feed if stream.isatty() else str
     # A lone surrogate cannot be encoded.
     encoding = stream.encoding or "utf-8"

@@ -188,9 +188,9 @@ class Marker(msgspec.Struct, frozen=True):
     """A marker between outputs. One of its fields is set."""
 
     notebook: dict[str, Any] | None = None
-    """The notebook that starts here."""
+    """The notebook that starts at this marker."""
     cell: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
-    """The index of the cell that starts here."""
+    """The index of the cell that starts at this marker."""
     error: _Error | None = None
     """An error that the cell was allowed to raise."""
 

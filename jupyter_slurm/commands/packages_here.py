@@ -1,6 +1,6 @@
 """The packages of this Python as lines of a recipe, for `--env-from-here` and `--with-mine`.
 
-They are read from each package's metadata (PEP 376, PEP 610) and from conda's `conda-meta`.
+`read` finds them in each package's metadata (PEP 376, PEP 610) and in conda's `conda-meta`.
 """
 
 from __future__ import annotations

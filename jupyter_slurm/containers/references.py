@@ -82,8 +82,8 @@ def parse_reference(text: str) -> Reference:
 
 
 def _registry(name: str) -> tuple[str | None, str]:
-    """Split off the registry as Docker does: the first part, if it has a dot or a port or is
-    localhost."""
+    """Split off the registry as Docker does. The first part is the registry if it has a dot or a
+    port, or is localhost."""
     if "#" in name:
         registry, _, rest = name.partition("#")
         return (registry, rest) if _REGISTRY.fullmatch(registry) else (None, name)

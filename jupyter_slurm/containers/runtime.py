@@ -61,7 +61,8 @@ class Box:
     mounts: tuple[Mount, ...] = ()
     env_file: str | None = None
     """The name of a file in the job dir with `export NAME='value'` lines, read last, in the
-    container. A file hides the values: `ps` shows command lines to all users of the node."""
+    container. A file hides the values, whereas `ps` shows command lines to all users of the node.
+    """
     workdir: str | None = None
     """The working directory in the container; `~/…` and relative paths start from the home in the
     container. None for the home."""

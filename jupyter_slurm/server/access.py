@@ -36,7 +36,8 @@ class Guarded(JupyterHandler):
 
     def check_page(self) -> None:
         """Raise 403 if a foreign page may have sent the request with the browser's cookie. Jupyter
-        allows GET requests of foreign pages, but here a GET request runs Slurm's commands.
+        allows GET requests of foreign pages, but in this extension a GET request runs Slurm's
+        commands.
 
         Pages cannot forge the headers Sec-Fetch-Site and Referer. Old browsers, and pages without
         TLS, do not always send them, and must then send the XSRF token.

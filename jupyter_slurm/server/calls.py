@@ -127,8 +127,8 @@ def with_caller(name: str, body: bytes, caller: str) -> bytes:
 
 
 def with_jupyter(body: bytes, base_url: str) -> bytes:
-    """Return the body of `submit`. If the job is a lab, add `base_url`, below which the lab is
-    shown."""
+    """Return the body of `submit`. If the job is a lab, add `base_url`, the URL below which the
+    server shows the lab."""
     try:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])

@@ -78,7 +78,8 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings other than the connection. They are ignored for a template, which has its own."""
+    """Settings other than the connection. The server ignores them for a template, because the
+    template contains its own."""
 
     name: str
     runtime: str = ""

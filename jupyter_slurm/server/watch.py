@@ -30,8 +30,8 @@ _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
 """The maximum number of watches per client."""
 _WISH_BYTES = 16 * 1024
-"""The maximum size of a message. Watches are stored (`_REMEMBERED`), so their size has to be
-limited."""
+"""The maximum size of a message. The server stores watches (`_REMEMBERED`), so their size needs a
+limit."""
 _ALIVE_S = 7.0
 """Seconds between messages. A page that gets no message for several intervals considers the
 connection broken."""

@@ -238,7 +238,7 @@ def diagnose(
 ) -> Explanation | None:
     """Return the likeliest cause of a job's end; None if unknown, or if nothing went wrong. `state`
     is Slurm's long name. An `exit_code` over 128 stands for a signal, as in a shell. Slurm's own
-    verdict takes precedence over the log, and the log over the code.
+    verdict takes precedence over the log, and the log takes precedence over the code.
     """
     if state in _STATES:
         return _STATES[state]

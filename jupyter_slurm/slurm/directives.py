@@ -11,7 +11,7 @@ _SBATCH = "#SBATCH"
 
 def read_directives(script: str) -> dict[str, str]:
     """Return the values of the script's own options by long name. Of repeated options, the last one
-    wins. Skip unknown options: sbatch gets the script unchanged and reports them.
+    wins. Skip unknown options, because sbatch gets the script unchanged and reports them.
 
     >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
     {'job-name': 'a b', 'time': '00:01:00'}

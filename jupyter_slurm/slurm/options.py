@@ -132,8 +132,8 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options in a word: flags may be combined (`-HO`), and a value may follow
-    directly."""
+    """Yield the options in a word. A word may combine flags (`-HO`), and a value may directly
+    follow its option."""
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]

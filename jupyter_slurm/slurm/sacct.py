@@ -20,7 +20,7 @@ from .units import (
     parse_tres,
 )
 
-# JobName comes last: the user chose it, so it may contain a newline.
+# JobName comes last, because the user chose it, and it may contain a newline.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "id": "JobID",
@@ -60,7 +60,7 @@ _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 class AcctRow:
     """A job (`step` is None) or one of its steps (`batch`, `extern`, `0` …). None means not
     recorded. `exit_code` is as sacct prints it. `limit_s` is None for no limit. `max_rss_mib` is
-    the largest task's peak, `used_memory_mib` is the sum of the tasks' peaks. Sampling (every
+    the largest task's peak, and `used_memory_mib` is the sum of the tasks' peaks. Sampling (every
     JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is for the whole
     job. TRES have memory in MiB."""
 
@@ -127,8 +127,8 @@ def argv(ids: Iterable[str]) -> list[str]:
 def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
     """Return the argv that queries a user's jobs by name since a time (UTC epoch seconds).
 
-    The user must be named: sacct shows an operator all users' jobs, and any user may choose these
-    names.
+    The argv names the user, because sacct shows an operator all users' jobs, and any user may
+    choose these names.
 
     `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so the cluster's time zone
     does not matter. Raise ValueError for a name with a comma.

@@ -15,7 +15,7 @@ _LOOKS = 400
 _NO_LOGIN = 200
 
 # Runs in the job's folder; "$@" is sbatch's command line. sbatch inherits the lock, so a second
-# call waits for the first even if the first caller has died. sbatch's answer is stored in a file.
+# call waits for the first even if the first caller has died. A file stores sbatch's answer.
 _CALL = """
 [ -s submitted ] && { cat submitted; exit 0; }
 exec 9>submit.lock

@@ -47,8 +47,8 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def is_terminal(name: str) -> bool:
-    """Return whether the state is a known final state. A COMPLETING job has not ended: its files
-    may still change."""
+    """Return whether the state is a known final state. A COMPLETING job has not ended, because its
+    files may still change."""
     return name in _ENDS
 
 

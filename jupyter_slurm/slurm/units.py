@@ -23,7 +23,7 @@ _COLON_FORM = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 _UNIT_FORM = re.compile(
     r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?", re.IGNORECASE
 )
-# Limit the digits: a number with thousands of them does not fit any time, size or float.
+# Limit the digits, because a number with thousands of digits does not fit any time, size or float.
 _PRINTED = re.compile(
     r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 )

@@ -125,8 +125,8 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     cluster: str | None = None
     """The cluster; None for the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
-    """The sbatch options by long name, with normalized values ("" for a flag), without those that
-    we add."""
+    """The sbatch options by long name, with normalized values ("" for a flag), without the options
+    that the agent adds."""
     after: tuple[After, ...] = ()
     """The jobs that this job waits for, in addition to `options["dependency"]`."""
     image: str | None = None
@@ -425,8 +425,8 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     arrays: tuple[str, ...] = ()
     """The Slurm IDs of its arrays."""
     offsets: dict[str, int] = field(default_factory=dict)
-    """Offsets between our task indices and Slurm's, by the array's Slurm ID. An offset of zero is
-    omitted."""
+    """Offsets between our task indices and Slurm's, by the array's Slurm ID. Arrays with an offset
+    of zero are not included."""
     stopped_s: float | None = None
     """The time at which `max_fails` cancelled the other tasks."""
 

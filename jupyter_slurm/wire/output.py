@@ -98,7 +98,7 @@ class LogChunk(Struct, frozen=True, kw_only=True):
     more: bool = False
     """More output is available, so a call with `cursor` returns at once."""
     end: bool = False
-    """The job has ended, and all its output was returned."""
+    """The job has ended, and all of its output has been returned."""
     show: Show = "full"
     """The trust that the cluster's profile sets for `outputs`. Front ends must respect it."""
 

@@ -1,5 +1,5 @@
 """Images for Docker (with or without sudo) and podman. One node builds the image and saves it as a
-tar on the shared file system. Every other node loads it from there on first use.
+tar on the shared file system. Every other node loads this tar on first use.
 
 The engine's build cache stays on the node, as for any `docker build` on it.
 """

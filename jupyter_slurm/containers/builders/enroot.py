@@ -21,9 +21,9 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk
 
-# Neither the image's entrypoint nor the user's home is used in the container. The next job with an
-# image on the node removes what a killed job leaves (`containers/enroot.py`). A cancelled build
-# gets TERM, which must not interrupt the removal.
+# The container uses neither the image's entrypoint nor the user's home. The next job with an image
+# on the node removes what a killed job leaves (`containers/enroot.py`). A cancelled build gets
+# TERM, which must not interrupt the removal.
 _BUILD = f"""name="jslurm-${{{{SLURM_JOB_ID:-login}}}}-image-$$"
 trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM

@@ -60,7 +60,8 @@ class Pyxis:
         return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
 
     def explain(self, log_tail: str) -> Explained | None:
-        # Ignore the log lines after this mark: they concern the container, which is not saved.
+        # Ignore the log lines after this mark, because they concern the container, which is not
+        # saved.
         log_tail = log_tail.partition(_ENDED)[0]
         own = runtime_named("pyxis").explain(log_tail)
         return own or full_disk(CONTAINERS_FULL, log_tail)
