@@ -183,12 +183,12 @@ mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } 
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
 
-# If all processes of a job are killed at once, without a preceding TERM, the engine still creates
-# the requested container, but does not start it. The keeper removes the container. The keeper is
-# not a child of this script, so it survives if Slurm tracks processes by parents or process groups.
-# Under proctrack/cgroup, Slurm kills the keeper too, and the next job on the node removes
-# containers that never ran. (Sending the create and start requests in one write does not help: the
-# engine stops reading when its client is gone.)
+# If all processes of a job are killed at once, without TERM before, the engine still creates the
+# requested container, but does not start it. The keeper removes the container. The keeper is not a
+# child of this script, so it survives if Slurm tracks processes by parents or process groups. Under
+# proctrack/cgroup, Slurm kills the keeper too, and the next job on the node removes containers that
+# never ran. (Sending the create and start requests in one write does not help: the engine stops
+# reading when its client is gone.)
 keeper='"""
     + FORGET
     + r"""
