@@ -1,4 +1,4 @@
-// Elements for the bodies of dialogs, which need them before React draws them.
+// Elements for the bodies of dialogs. A dialog needs its body before React would draw it.
 
 /** Create an element with these properties and children. */
 export function make<K extends keyof HTMLElementTagNameMap>(

@@ -15,8 +15,8 @@ const IDLE_SHARE = 0.2;
 const ENDS: ReadonlySet<string> = new Set(['session', 'lab', 'kernel']);
 
 /**
- * Return the seconds left, as `left_s` in jupyter_slurm/views/card.py; null if unknown, or without
- * an end.
+ * Return the time of the end in UTC epoch seconds; null if it is unknown, or if there is no limit.
+ * `left_s` in jupyter_slurm/views/card.py computes the time left in the same way.
  */
 export function endsOf(job: Row): number | null {
   const first = Math.min(endOfLimit(job), endOfIdle(job));

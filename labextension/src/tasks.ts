@@ -27,7 +27,7 @@ export function countOf(text: string): number | null {
 
 type StateCounts = readonly [state: string, count: number][];
 
-/** The counts of each value of `Job.tasks`, because about ten views count the same value. */
+/** Cached counts for each value of `Job.tasks`, because about ten views count the same value. */
 const knownCounts = new WeakMap<Job['tasks'], StateCounts>();
 
 /** Return the number of tasks in each state. */
@@ -79,7 +79,7 @@ function eachRange(
   return true;
 }
 
-/** Return the index of the task with the Slurm ID `12_3`; null if the ID is not that of a task. */
+/** Return the index of the task with the Slurm ID `12_3`; null if the ID does not name a task. */
 export function taskNamed(job: Job | undefined, slurmId: string): number | null {
   const [, array, index] = /^(\d+)_(\d+)$/.exec(slurmId) ?? [];
   if (array === undefined) {
@@ -153,7 +153,7 @@ export function cellsIn(cells: Cells, only: string | null): Cells {
   return { indices: cells.indices.filter((_, at) => cells.states[at] === only), states };
 }
 
-/** Return the places of tasks whose state has changed; null if the tasks are different ones. */
+/** Return the places of tasks whose state has changed; null if the lists have different tasks. */
 export function changesOf(before: Cells, after: Cells): number[] | null {
   const { indices, states } = after;
   if (indices.length !== before.indices.length) {

@@ -103,7 +103,7 @@ function outputsOf({ outputs }: ICodeCellModel): IOutputModel[] {
 
 const rendermime = new RenderMimeRegistry({ initialFactories: standardRendererFactories });
 
-/** The active elements in its displayed outputs. */
+/** Return the active elements in the displayed outputs of the notebook. */
 async function activeIn(notebook: NotebookModel): Promise<string[]> {
   const cells = [...notebook.cells].filter(cell => cell.type === 'code') as ICodeCellModel[];
   const found: string[] = [];
@@ -172,7 +172,7 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       handOver(held.text);
     }
     const all = handed.map(opened);
-    // The first two were requested as notebooks.
+    // The test requested the first two as notebooks.
     for (const one of all.slice(0, 2)) {
       expect(one?.getMetadata('widgets')).toBeUndefined();
     }
@@ -184,8 +184,8 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       notebook.dispose();
     }
   }
-  // The inputs are relevant: JupyterLab reads most of them, and without the drive trusts many of
-  // them.
+  // The inputs are relevant: JupyterLab reads most of them, and would trust many of them without
+  // the drive.
   expect(whole).toBeGreaterThan(COUNT);
   expect(refused).toBeGreaterThan(COUNT / 20);
   expect(believed).toBeGreaterThan(COUNT / 4);

@@ -97,7 +97,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
       await runOf(this.place())?.done;
       await this.model.call('delivered', { job_id: job.id });
     } catch {
-      this.acknowledged = null; // the next news retries this
+      this.acknowledged = null; // retry at the next change
     }
   }
 

@@ -51,7 +51,7 @@ async function thereOr(model: ISlurmModel, job: Job, path: string): Promise<stri
     if (problemOf(error).code !== 'not-found') {
       throw error;
     }
-    // Before the login, Slurm could not be asked for the folder.
+    // Before the login, the agent could not ask Slurm for the folder.
     const { folder } = await model.details(job.id);
     return folder === path ? job.job_dir : folder || job.job_dir;
   }

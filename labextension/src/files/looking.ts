@@ -1,5 +1,5 @@
-// Refreshing of a file browser while it is visible, since each refresh is a command on the login
-// node.
+// Refreshing of a file browser only while it is visible, since each refresh runs a command on the
+// login node.
 import { Poll } from '@lumino/polling';
 import type { Widget } from '@lumino/widgets';
 

@@ -137,7 +137,7 @@ function Head(props: HeadProps): JSX.Element {
   );
 }
 
-/** Only for the pointer: the keys of the head do the same. */
+/** The handle that resizes a column with the pointer. In the head, keys resize the column. */
 function Handle({ onResize }: Pick<HeadProps, 'onResize'>): JSX.Element {
   const from = useRef<{ x: number; width: number } | null>(null);
   const drag = (event: PointerEvent): void => {

@@ -27,8 +27,8 @@ const IDLE_S = 300;
 const IDLE_LOOKS = 3;
 
 /**
- * Return the series. Those of GPUs ignore samples without GPUs. MIG parts do not report a load, so
- * their points are null.
+ * Return the series. The series of GPUs ignore samples without GPUs. MIG parts do not report a
+ * load, so their points are null.
  */
 export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
   const nodes = byNode(samples, job);

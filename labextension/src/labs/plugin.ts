@@ -24,8 +24,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     for (const command of [CommandIDs.openLab, CommandIDs.copyLabLink]) {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
     }
-    // Commands for the buttons of the waiting room (server/lab_room.html), which has none of its
-    // own.
+    // Run commands for the buttons of the waiting room (server/lab_room.html). This page has no
+    // commands of its own.
     window.addEventListener('message', ({ origin, data }: MessageEvent<unknown>) => {
       const { command, id } = Object(data) as Record<string, unknown>;
       const known: unknown[] = [CommandIDs.resubmit, CommandIDs.openJob];

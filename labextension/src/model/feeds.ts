@@ -20,8 +20,8 @@ import type { Listener, WatchOptions, WatchSocket, Watching } from './socket';
 /** The output to fetch when a log is opened. */
 const FIRST_BYTES = 256 * 1024;
 /**
- * Maximum of a later chunk of a log. If the job wrote more since the last chunk, older output is
- * skipped and shown as a gap, so that a slow page stays at the end.
+ * Maximum size of a later chunk of a log. If the job wrote more since the last chunk, older output
+ * is skipped and shown as a gap, so that a slow page stays at the end.
  */
 const FOLLOWED_BYTES = 1024 * 1024;
 /** The interval of updates for a job that writes without pause. */

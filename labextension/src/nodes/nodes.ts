@@ -42,7 +42,7 @@ export function usedPart(node: Node): number {
 
 /** The nodes with one kind of GPU. */
 export interface Kind {
-  /** Slurm's name of the GPU; '' for a GPU without a name, null for no GPU. */
+  /** Slurm's name for the GPU; '' for a GPU without a name, null for no GPU. */
   type: string | null;
   nodes: readonly Node[];
   gpus: number;

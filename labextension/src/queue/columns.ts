@@ -154,7 +154,7 @@ export function stateOf({ state, reason }: Pick<Row, 'state' | 'reason'>): strin
   return isHeld(state, reason) ? trans.__('on hold') : stateWord(state);
 }
 
-/** The reason in the words of the sidebar, or Slurm's own; '' if it adds nothing to the state. */
+/** The reason in the sidebar's words or in Slurm's; '' if the reason adds nothing to the state. */
 function whyWord({ state, reason, why }: Row): string {
   if (isHeld(state, reason) || !reason || !why) {
     return '';

@@ -6,7 +6,7 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { ListedJob, Problem } from '../wire';
 
-/** The periods to look back, step by step. */
+/** The periods to look back over, in days. Each click selects the next period. */
 const DAYS = [1, 7, 30, 90] as const;
 
 export interface History {

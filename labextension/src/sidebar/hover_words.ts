@@ -20,7 +20,7 @@ export function facts(row: Row, nowS: number): string[] {
 
 /** The reason for waiting or ending, and the reason why the state is old. */
 export function reasons(row: Row, nowS: number): string[] {
-  // For a refused job it equals `why`.
+  // The problem of a refused job equals `why`.
   const problem = isFinal(row.state) || row.kind === 'listed' ? null : row.problem;
   return [
     row.state === 'COMPLETED' ? '' : visible(row.why ?? ''),

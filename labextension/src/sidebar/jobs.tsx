@@ -121,7 +121,7 @@ export function MyJobs(props: Props): JSX.Element {
       onPointerOver={event => over(event.target)}
       onPointerLeave={() => over(null)}
       onFocus={event => {
-        // Only for keys: a clicked row is already under the pointer.
+        // Ignore focus by a click, since a clicked row is already under the pointer.
         over(event.target.matches(':focus-visible') ? event.target : null);
       }}
       onBlur={() => over(null)}

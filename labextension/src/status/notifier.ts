@@ -116,7 +116,7 @@ export class Notifier implements INotifier {
     return kind === 'start' ? start : end === 'always' || (end === 'failed' && wentWrong(job));
   }
 
-  /** Called when the user enables them, since browsers ask only after a user action. */
+  /** Called when the user enables browser notifications. Browsers ask only after a user action. */
   private async askBrowser(): Promise<void> {
     const answer = 'Notification' in window ? await Notification.requestPermission() : 'denied';
     if (answer !== 'granted') {
@@ -184,7 +184,7 @@ export class Notifier implements INotifier {
 
   /** Change the notification `seen` if it is still over the page. Otherwise show another. */
   private put(seen: string, alone: Job | null, message: string, { type, ...how }: Shown): string {
-    // JupyterLab would draw a notification that it has not drawn yet without the change.
+    // A notification that JupyterLab has not drawn yet would appear without the change.
     const isDrawn = how.autoClose === 0 || document.getElementById(seen) !== null;
     if (seen !== '' && isDrawn && LabNotification.update({ id: seen, message, type, ...how })) {
       return seen;

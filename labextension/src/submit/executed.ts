@@ -73,7 +73,7 @@ export class ExecutedCopies {
         this.hear();
       }, AGAIN_MS);
     } else if (problem.code !== 'request') {
-      this.told.failed(job, problem); // `request`: there is nothing to copy
+      this.told.failed(job, problem); // with the code `request`, there is nothing to copy
     }
   }
 }

@@ -116,7 +116,7 @@ function Each({ fields, ...props }: FieldsProps & { fields: readonly Field[] }):
   );
 }
 
-/** A field. An option without words in this file has those of the table of options. */
+/** A field. If this file has no words for the option, show the option's name and help text. */
 function One({ field, ...props }: FieldsProps & { field: Field }): JSX.Element | null {
   const { clusters, known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);

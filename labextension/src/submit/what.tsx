@@ -12,7 +12,7 @@ import { pathOf, type Source } from './source';
 interface Props {
   source: Source;
   code: string;
-  /** An error or warning about it. */
+  /** An error or warning about the code, file or cell. */
   said: Sentence | undefined;
   editors: IEditorServices;
   setCode: (code: string) => void;

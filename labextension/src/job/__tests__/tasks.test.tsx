@@ -53,7 +53,7 @@ beforeEach(() => {
     scrollIntoView: () => undefined
   });
   host = document.body.appendChild(document.createElement('div'));
-  // The name of a colour is that of its variable.
+  // The name of a colour is the name of its variable.
   const style = { getPropertyValue: (name: string) => name };
   jest.spyOn(window, 'getComputedStyle').mockReturnValue(style as never);
   root = createRoot(host);

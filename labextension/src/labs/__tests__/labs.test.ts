@@ -1,4 +1,4 @@
-// Labs in the browser: when a lab ends, the content of its row, and the warnings before its end.
+// Labs in the browser: the time of a lab's end, its row, and the warnings before it ends.
 import { Notification } from '@jupyterlab/apputils';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { endsOf } from '../../ends';
