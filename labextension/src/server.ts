@@ -65,7 +65,7 @@ function problemOf(text: string, { status, statusText }: Response): Problem {
       return problem(code, message, more);
     }
   } catch {
-    // This is not our answer. It may be a proxy's page.
+    // Our server extension did not send this answer. It may be a proxy's page.
   }
   const message = `The Jupyter server answered ${status} ${statusText}.`;
   return problem('server', message, { transient: status >= 500 });

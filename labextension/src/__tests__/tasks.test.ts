@@ -14,7 +14,7 @@ test.each([
   ['7_[1-2-3]', null]
 ])('%s stands for %s tasks', (id, count) => expect(taskCount(id)).toBe(count));
 
-test('one unfinished task is named by its index, several are counted', () => {
+test('one unfinished task is named by its index, and several tasks are counted', () => {
   const told = (tasks: Record<string, string>): string => progress({ tasks }).join(' · ');
   expect(told({ COMPLETED: '0-1', FAILED: '2', RUNNING: '3,5' })).toBe(
     '2 of 5 tasks done · task 2 failed · 2 running'

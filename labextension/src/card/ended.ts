@@ -7,7 +7,7 @@ import type { Job } from '../wire';
 /** The cause of a failure; '' if the state shows it. */
 export function howItEnded(job: Job): string {
   if (job.state !== 'FAILED') {
-    return ''; // exit code and signal only show how Slurm stopped the job
+    return ''; // the exit code and the signal only show how Slurm stopped the job
   }
   const raised = whole(RAISED).exec(job.why ?? '');
   if (raised !== null) {

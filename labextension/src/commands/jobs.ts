@@ -81,7 +81,7 @@ export function addCommands(app: JupyterFrontEnd, all: readonly Command[]): void
 }
 
 function steering(model: ISlurmModel): Command[] {
-  /** For an unknown state, Slurm decides. */
+  /** Allow the command if the state is unknown, since Slurm then decides. */
   const when = (fits: (state: string) => boolean) => (target: Target) => {
     const state = stateOf(model, target);
     return state === null || fits(state);

@@ -39,7 +39,7 @@ export function openMenu(
   }
   const had = document.activeElement;
   menu.aboutToClose.connect(() => {
-    // The chosen command has not run yet.
+    // Wait, since the chosen command has not run yet.
     window.setTimeout(() => {
       menu.dispose();
       if (document.activeElement === document.body && had instanceof HTMLElement) {

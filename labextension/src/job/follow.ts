@@ -34,7 +34,7 @@ export function useFollowing(
     const element = box.current;
     if (element !== null) {
       element.scrollTop = element.scrollHeight;
-      // The event of this scroll comes later. The user may scroll up before it.
+      // The event of this scroll comes later, and the user may scroll up before that event.
       last.current = placeOf(element);
     }
   }, [box]);

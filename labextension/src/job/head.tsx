@@ -48,7 +48,7 @@ export function Head({ job, model, commands }: Props): JSX.Element {
       </dl>
       <Notes
         {...{ job, freshness, connection }}
-        // A button above does what the advice says.
+        // Omit the advice if a button above does what the advice says.
         reasons={[job.why, isHeldByUser(job) || canRetry(job) ? null : job.advice]}
       />
     </div>

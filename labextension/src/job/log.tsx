@@ -46,9 +46,9 @@ export function LogPane(props: Props): JSX.Element {
   const [budget, setBudget] = useState(FIRST_BYTES);
   const ranks = job.kind === 'cell' ? job.ranks : 0;
   const all = useMemo(() => (ranks > 1 ? ranksOf(job, ranks) : tasksOf(job)), [job, ranks]);
-  // The choice does not change when another task fails later.
+  // Keep the first choice when another task fails later.
   const first = useRef<number | null>(null);
-  // The cell shows the output of rank 0.
+  // Of several ranks, show rank 0 first, as the cell does.
   first.current ??= ranks > 1 ? 0 : firstOf(all);
   const chosen = task ?? first.current;
   const { shown, ended, problem } = useLog(model, job.id, budget, chosen);

@@ -69,7 +69,7 @@ export interface Shown {
   since: number;
   /** The key of the next block. */
   next: number;
-  /** True after `clear_output(wait=True)`: the next output then replaces all. */
+  /** True after `clear_output(wait=True)`: the next output then replaces all output. */
   clears: boolean;
 }
 

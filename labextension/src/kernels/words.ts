@@ -13,7 +13,7 @@ export function endingSoon(job: Job, left: string): string {
   return trans.__('The kernel of %1 ends in %2 and loses its variables.', visible(job.name), left);
 }
 
-/** The options of its jobs, except the cluster. */
+/** The options of the kernel's jobs, except the cluster. */
 export function optionsOf({ words, cluster }: RemoteKernel): string {
   const at = words.findIndex(
     (word, index) =>

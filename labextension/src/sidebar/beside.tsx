@@ -16,7 +16,7 @@ interface NothingProps {
   model: ISlurmModel;
   commands: CommandRegistry;
   words: string;
-  /** `any` is true if a job exists, and `found` if one is shown. */
+  /** `any` is true if a job exists. `found` is true if the tree shows a job. */
   any: boolean;
   found: boolean;
 }

@@ -3,7 +3,7 @@
 const HEAD = /^\s*%%slurm(?:[ \t]+([^\n]*))?(?:\n|$)/;
 
 interface CellText {
-  /** The words after `%%slurm`; null if there is no such line. */
+  /** The arguments after `%%slurm`; null if there is no such line. */
   line: string | null;
   /** The text below this line. */
   body: string;

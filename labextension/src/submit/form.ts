@@ -1,4 +1,4 @@
-// Conversion between the fields of a form and the words of a `%%slurm` line. No I/O.
+// Conversion between the fields of a form and the arguments of a `%%slurm` line. No I/O.
 import { OPTIONS } from './options';
 import { quoted, split } from './words';
 
@@ -54,7 +54,7 @@ export function isScript(code: string): boolean {
   return code.startsWith('#!');
 }
 
-/** Return the words after `%%slurm`. */
+/** Return the arguments after `%%slurm`. */
 export function lineOf(wishes: Wishes): string {
   const words = OPTIONS.flatMap(({ name }) => {
     const between = BETWEEN[name]?.[1];

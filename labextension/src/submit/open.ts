@@ -129,7 +129,7 @@ function sendingOf(
   };
 }
 
-/** `line` contains the words after `jupyter slurm kernel add`. */
+/** `line` contains the arguments after `jupyter slurm kernel add`. */
 async function addKernel(
   app: JupyterFrontEnd,
   model: ISlurmModel,

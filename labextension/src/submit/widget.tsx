@@ -25,7 +25,7 @@ type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
 
 export class SubmitPanel extends ModelWidget {
   readonly name: string;
-  /** The input has changed. */
+  /** Emitted when the input has changed. */
   readonly drafted = new Signal<this, void>(this);
   /** The first job of the form; null if it was closed without a job. */
   readonly made = new PromiseDelegate<Job | null>();

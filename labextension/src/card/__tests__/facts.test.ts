@@ -101,7 +101,7 @@ test("a session's end is announced shortly before its limit or idle timeout", ()
   ]);
 });
 
-test('an undelivered result says how to attach', () => {
+test('an undelivered result shows how to attach', () => {
   const over = { state: 'COMPLETED', delivered: false } as const;
   expect(attaching(job(over))?.text).toBe('Run `%slurm attach a2b4c6d7` to show its output here.');
   expect(said(over)).toEqual([]);

@@ -45,7 +45,7 @@ test('a card shows only the model, nothing from the notebook', async () => {
   expect(await text(card)).toContain('done');
 });
 
-test('an unknown job is looked up for a while, then its saved text is shown', async () => {
+test('an unknown job is looked up for a while, and then its saved text is shown', async () => {
   const model = new FakeModel();
   const saved = '<b>✔ job</b>\n\u202etext';
   const card = shownBy(model, { [MIME]: NAMES, 'text/plain': saved });

@@ -190,7 +190,7 @@ test('the grid is one tab stop, and its keys move between tasks', () => {
   expect(chosen).toEqual([8, 0]);
 });
 
-test('pointing at a cell shows parameters and state, a click chooses the task', async () => {
+test('pointing at a cell shows parameters and state, and a click selects the task', async () => {
   draw({});
   told = details(job({ kind: 'sweep', tasks: TASKS }));
   await mouse('pointermove', 0);

@@ -137,7 +137,7 @@ test('a host key is shown in its own block and must be confirmed', async () => {
   expect(model.asked.at(-1)?.[1].text).toBe('yes');
 });
 
-test('a security key must be touched, then the dialog closes', async () => {
+test('a security key must be touched, and then the dialog closes', async () => {
   const touch = { kind: 'touch' as const, prompt: 'Confirm user presence for key ED25519-SK' };
   model.will(at('asking', touch), at('open'));
   const done = begin();
@@ -198,7 +198,7 @@ test('a cancelled login ends, even if it has already failed', async () => {
   }
 });
 
-test('a question answered in another tab closes, and the login succeeds here too', async () => {
+test("a question answered in another tab closes, and this tab's login succeeds", async () => {
   model.will(at('asking', {}));
   const done = begin();
   await dialog();

@@ -41,7 +41,7 @@ test('states are sorted by meaning, and equal states by priority and age', () =>
   expect(inOrder(entries, 'state')).toEqual(['12', '13', '11', '9', '10']);
 });
 
-test("IDs are sorted as numbers, an array's tasks by index", () => {
+test("IDs are sorted as numbers, and an array's tasks by index", () => {
   const ids = ['100_[11-20]', '100_10', '100_9', '99', '1000'];
   expect(
     inOrder(
