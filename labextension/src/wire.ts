@@ -757,7 +757,7 @@ export interface ListedJob {
   array?: string | null;
 }
 /**
- * The age of a queue listing.
+ * The age of a cluster's queue listing.
  */
 export interface QueueStatus {
   cluster: string;
@@ -966,7 +966,7 @@ export interface FileContent {
   content: string;
 }
 /**
- * A file or folder. Links are followed.
+ * A file or folder, or the target of a link.
  */
 export interface FileEntry {
   name: string;
@@ -1316,7 +1316,7 @@ export interface JobPriority {
 /**
  * The login of a browser to a lab. The browser POSTs `token`, as `token` and as `password`, to
  * `login_url`. So the token never appears in a URL, history, log or command line. A dashboard
- * opens by its `login_url` alone; Ray's then asks for `token`.
+ * opens by its `login_url` alone; Ray's dashboard then asks for `token`.
  */
 export interface LabEntry {
   login_url: string;
@@ -1326,7 +1326,7 @@ export interface LabEntry {
   cookie: string;
 }
 /**
- * The output after a cursor, and the job's state at that moment.
+ * The output after a cursor, and the job's state when the agent read the output.
  */
 export interface LogChunk {
   job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
