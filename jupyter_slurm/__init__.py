@@ -1,7 +1,7 @@
 """jupyter-slurm: run notebook cells as Slurm jobs in containers, as if they ran locally.
 
-The module has the public names and the hooks of IPython and Jupyter, but no logic. Imports are
-lazy.
+The module contains the public names and the hooks for IPython and Jupyter, but no logic. Imports
+are lazy.
 
     import jupyter_slurm as js
     job = js.connect("arandu").submit(js.CellSpec(name="hello", code="print(1)"))
@@ -93,7 +93,7 @@ def __dir__() -> list[str]:
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Return the browser part's folder and name, for `jupyter-builder develop`."""
+    """Return the folder and name of the JupyterLab extension, for `jupyter-builder develop`."""
     return [{"src": "labextension", "dest": "jupyter-slurm"}]
 
 

@@ -102,7 +102,7 @@ class Api(Protocol):
         """Close the connection until the next login. Jobs continue."""
 
     def connections(self) -> list[Connection]:
-        """Return the connection of each cluster."""
+        """Return the connection to each cluster."""
 
     # --- tunnels ---
     def forward(
@@ -117,8 +117,8 @@ class Api(Protocol):
         node or, with `job_id`, from the job's node. A `local_port` of 0 means any free port. Raise
         ForwardError if the port cannot be reached.
 
-        A second call for a target returns the existing tunnel. The tunnel keeps its port until
-        `close_tunnel`.
+        A second call for the same target returns the existing tunnel. The tunnel keeps its port
+        until `close_tunnel`.
         """
 
     def tunnels(self) -> list[Tunnel]:
@@ -145,8 +145,8 @@ class Api(Protocol):
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        """Start copying from the cluster. The folder's .gitignore does not apply, because it
-        usually lists results."""
+        """Start copying a folder or file from the cluster. The folder's .gitignore does not apply,
+        because it usually lists results."""
 
     def fetch(self, job_id: str) -> Transfer:
         """Start copying the files that the job returns (`JobSpec.fetch`)."""
@@ -187,10 +187,10 @@ class Api(Protocol):
         """Submit a job and return it once sbatch has accepted it. Repeating the call is safe.
 
         Raise SubmitError if Slurm refuses the job, and RequestError if the agent rejects it. Return
-        the job as SUBMITTING if the cluster does not answer (`Job.problem`), or if a pushed folder
-        (`Job.transfer`) or another job (`Job.why`) takes long. The agent then continues to submit
-        the job. The agent sends a session's cell (`JobSpec.session`) to the session, without
-        sbatch.
+        the job as SUBMITTING if the cluster does not answer (`Job.problem`), or if the job has to
+        wait for a pushed folder (`Job.transfer`) or for another job (`Job.why`). The agent then
+        continues to submit the job. The agent sends a session's cell (`JobSpec.session`) to the
+        session, without sbatch.
         """
 
     def submit_call(self, spec: CellSpec) -> Result:
@@ -218,8 +218,8 @@ class Api(Protocol):
         """Return the current path of the notebook that had `path` at `since_s`."""
 
     def job(self, job_id: str) -> Job:
-        """Return the job with our ID, or with Slurm's ID on any cluster. Raise NotFoundError if no
-        job has this ID."""
+        """Return a job by our ID, or by Slurm's ID on any cluster. Raise NotFoundError if no job
+        has this ID."""
 
     def jobs(self, cluster: str | None = None) -> list[Job]:
         """Return our jobs on a cluster (None for all clusters), newest first."""
@@ -279,8 +279,8 @@ class Api(Protocol):
         not a sweep."""
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
-        """Submit the failed tasks of a sweep again, with other `options` of sbatch. `2x` for `mem`
-        or `time` doubles the limit. The new results are added to the sweep's results. Raise
+        """Submit the failed tasks of a sweep again, with other sbatch `options`. `2x` for `mem` or
+        `time` doubles the limit. The new results are added to the sweep's results. Raise
         RequestError if no task has failed or an option is invalid, and SubmitError if Slurm refuses
         the tasks."""
 
@@ -300,8 +300,8 @@ class Api(Protocol):
         cluster: str | None = None,
     ) -> list[Refusal]:
         """Cancel, hold, release or requeue many jobs of one cluster. One command handles hundreds
-        of jobs. `job_ids` are jobs with a record. `slurm_ids` are jobs and array tasks without a
-        record. Return the jobs that Slurm refused to change. Change nothing and raise
+        of jobs. `job_ids` names jobs with a record. `slurm_ids` names jobs and array tasks without
+        a record. Return the jobs that Slurm refused to change. Change nothing and raise
         LoginNeededError if a login is needed."""
 
     def hold(self, job_id: str) -> Job:
@@ -327,12 +327,13 @@ class Api(Protocol):
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
-        """Return the images that jobs can name: the profile's, ours and the site's."""
+        """Return the images that jobs can name. They are defined in the profile, built or pulled by
+        jobs, or provided by the site."""
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:
         """Start a job that builds or pulls an image. If an image from the same recipe exists, do
-        not start a job. If its build is running, return that job. Raise RequestError if the
-        container tool cannot build the image, NotFoundError if the base image is not found, and
+        not start a job. If a build of the image is running, return its job. Raise RequestError if
+        the container tool cannot build the image, NotFoundError if the base image is not found, and
         the errors of `submit`."""
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
@@ -369,8 +370,8 @@ class Api(Protocol):
         ConfigError if `ssh` is not installed on this machine."""
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
-        """Return the argv of a local program that runs the shell code in a running job and its
-        image. `node` is None for the job's first node. Raise RequestError if the job is not
+        """Return the argv of a local program that runs the shell code in a running job, in the
+        job's image. `node` is None for the job's first node. Raise RequestError if the job is not
         running, or does not use that node, and ConfigError as `shell` does."""
 
     # --- the queue ---

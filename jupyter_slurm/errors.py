@@ -29,7 +29,7 @@ JupyterSlurmError
 
 Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server), and
 `transient`, which is true if the same call may succeed later. An instance has a sentence
-(`message`), a hint (`hint`), the tool's own words (`detail`), and the name of the affected option,
+(`message`), a hint (`hint`), the tool's own output (`detail`), and the name of the affected option,
 if any (`option`).
 """
 
@@ -43,7 +43,7 @@ from jupyter_slurm.wire import Problem
 
 class JupyterSlurmError(Exception):
     """The base of all exceptions. `str()` is the sentence, the detail and the hint, each on its own
-    line. It omits control characters, since names and tools' words are not trusted."""
+    line. It omits control characters, since names and tools' output are not trusted."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500

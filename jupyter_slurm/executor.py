@@ -1,9 +1,9 @@
 """`js.Executor` (a `concurrent.futures.Executor` whose calls are jobs), `js.future` and `js.map`.
 
-A call is a cell with an input variable, the function with its arguments, and the output variable
-`OUTCOME`. A thread watches all calls of an executor by `Api.changes`, and ends after the last call.
-The submission of a short call in a session may already return its result. The calls of `js.map` are
-the tasks of one sweep. The arguments are its parameters.
+A call is a cell. Its input variable contains the function and the arguments, and its output
+variable is `OUTCOME`. A thread watches all calls of an executor with `Api.changes`, and ends after
+the last call. The submission of a short call in a session may already return its result. The calls
+of `js.map` are the tasks of one sweep. Their arguments are the sweep's parameters.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _RemoteTraceback(Exception):
 
 
 class Future(concurrent.futures.Future[_T]):
-    """A call in a job. `js.future(future.id)` finds it again in any Python."""
+    """A call in a job. `js.future(future.id)` finds the call again in any Python process."""
 
     def __init__(self, calls: _Calls, job_id: str) -> None:
         super().__init__()
@@ -109,8 +109,8 @@ class Future(concurrent.futures.Future[_T]):
         return JobHandle(self._calls.api, self._calls.api.job(self.id))
 
     def cancel(self) -> bool:
-        """Cancel the call and its job, unless the call is running or has ended. If this raises an
-        error of `Api.cancel`, the job may still be running."""
+        """Cancel the call and its job, unless the call is running or has ended. If the method
+        raises an error of `Api.cancel`, the job may still be running."""
         if not self._give_up():
             return False
         self._calls.withdraw([self])
@@ -150,7 +150,8 @@ class Executor(concurrent.futures.Executor):
     `%%slurm`: `gpus=1`, `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`,
     `modules=["cuda"]`, `env={"A": "b"}`. Raise RequestError if an option is invalid.
 
-    Calls never run in this process. At its end, Python waits for them, as with other executors.
+    Calls never run in this process. When Python exits, it waits for the calls, as with other
+    executors.
     """
 
     def __init__(
@@ -237,7 +238,7 @@ def _flat(chunks: Iterator[Any]) -> Iterator[Any]:
 
 
 def future(job_id: str) -> Future[Any]:
-    """Return the future of an Executor's call, submitted in this Python or another. Raise
+    """Return the future of an Executor's call, submitted by this Python process or another. Raise
     NotFoundError if the job is unknown, and RequestError if it is not a call by an Executor."""
     return _calls_of_others().find(job_id)
 
@@ -344,7 +345,7 @@ def _spec(
     names_in: tuple[str, ...],
     name_out: str,
 ) -> _CallSpec:
-    """Return the spec of calls of `fn`, without their variables."""
+    """Return the spec for calls to `fn`, without their variables."""
     # Pass the function's name as the notebook's name, because `line.spec` makes a valid job name
     # from it.
     name = _name_of(fn)
@@ -360,7 +361,7 @@ def _name_of(fn: Callable[..., Any]) -> str:
 
 @contextmanager
 def _naming_function(fn: Callable[..., Any]) -> Iterator[None]:
-    """Raise the errors of pickling as errors of a call of `fn`."""
+    """Raise pickling errors as errors of a call to `fn`."""
     try:
         yield
     except VariableError as exc:
@@ -377,7 +378,7 @@ def _calls_of_others() -> _Calls:
 
 
 def _words(options: Mapping[str, Option]) -> list[str]:
-    """Return options given in Python as the words of a `%%slurm` line.
+    """Return options given in Python as the arguments of a `%%slurm` line.
 
     >>> _words({"gpus": 1, "hold": True, "env": {"A": "b c"}, "modules": ["x", "y"], "mem": None})
     ['--gpus', '1', '--hold', '--env', 'A=b c', '--module', 'x', '--module', 'y']
@@ -422,7 +423,7 @@ class _Calls:
 
     def __init__(self, cluster: str | None, limit: int | None, *, daemon: bool = False) -> None:
         """`limit`: the maximum number of jobs at once; `daemon`: Python does not wait for the calls
-        at its end."""
+        when it exits."""
         self._cluster = cluster
         self._limit = limit
         self._daemon = daemon
@@ -542,7 +543,7 @@ class _Calls:
         """Record that the call has left its worker."""
 
     def _waits_for_starts(self) -> bool:
-        """Return whether to watch starts of jobs. Watching only ends costs less."""
+        """Return whether to watch for starts of jobs. Watching only for ends of jobs costs less."""
         return True
 
     def _results_now(self) -> tuple[str, ...]:
@@ -643,7 +644,7 @@ class _Calls:
         return None
 
     def _submitted(self, future: Future[Any], spec: CellSpec) -> bool:
-        """Submit a call. Return False if its worker has ended, so the call waits for another
+        """Submit a call. Return False if its worker has ended. The call then waits for another
         worker."""
         self._submit(spec)
         return True
@@ -675,8 +676,8 @@ class _Calls:
             future._begin()
 
     def _finish(self, job: Job, future: Future[Any], result: Result | None) -> bool:
-        """End the future of an ended job. Return False if the job has no result or the agent cannot
-        read it yet."""
+        """Complete the future of an ended job. Return False if the job has no result or the agent
+        cannot read it yet."""
         self._unread.pop(job.id, None)
         never_ran = job.state is JobState.CANCELLED and job.started_s is None
         if never_ran and future._give_up():
@@ -697,8 +698,8 @@ class _Calls:
         return True
 
     def _acknowledge(self) -> None:
-        """Acknowledge the read results to the agent. At this point, no frame refers to their
-        futures."""
+        """Acknowledge the read results to the agent. At this point, no stack frame refers to the
+        futures of these results."""
         with self._lock:
             ids = (*self._read,)
             self._read.clear()
@@ -734,7 +735,7 @@ class _CallsInSessions(_Calls):
     ) -> None:
         super().__init__(cluster, None)
         self._most = limit
-        """Maximum number of sessions. A refused session lowers it."""
+        """Maximum number of sessions. It decreases when Slurm refuses a session."""
         self._session_spec = session_spec
         self._sessions: dict[str, _Session] = {}
         self._sending: set[str] = set()
@@ -838,7 +839,7 @@ class _CallsInSessions(_Calls):
 
 
 def _outcome(result: Result) -> tuple[Any, BaseException | None]:
-    """Return the value of the call or its error."""
+    """Return the value of the call and None, or None and the error of the call."""
     job = result.job
     unread = dict(result.failed)
     found = read_result_variables(result, unread)

@@ -49,7 +49,7 @@ def coloured(text: str) -> str:
 
 
 class Coloured:
-    """A variant of `coloured` for text in pieces, whose ends may split an escape sequence."""
+    """A variant of `coloured` for text in pieces. A piece may end within an escape sequence."""
 
     def __init__(self) -> None:
         self._held = ""

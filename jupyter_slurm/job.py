@@ -109,9 +109,10 @@ class JobHandle:
         return job
 
     def result(self, timeout: float | None = None) -> dict[str, object]:
-        """Wait for the end of the job and of `--fetch`, and return the variables. Raise CellFailed
-        if the job failed, and VariableError if a variable is missing. Also raise JobLostError,
-        SignatureError, TimeoutError as `wait` does, and the errors of `--fetch`."""
+        """Wait until the job and the transfer of `--fetch` have ended, and return the variables.
+        Raise CellFailed if the job failed, and VariableError if a variable is missing. Also raise
+        JobLostError, SignatureError, TimeoutError as `wait` does, and the errors of the transfer.
+        """
         variables, failed = self._outcome(timeout)
         if failed:
             raise failed
@@ -182,7 +183,7 @@ class Connection:
         return JobHandle(self.api, self.api.submit(spec))
 
     def job(self, job_id: str) -> JobHandle:
-        """Return the job with our ID or Slurm's. Raises NotFoundError."""
+        """Return a job by our ID or Slurm's ID. Raises NotFoundError."""
         return JobHandle(self.api, self.api.job(job_id))
 
     def jobs(self) -> list[JobHandle]:
@@ -359,7 +360,7 @@ def read_outcome(
     api: Api, result: Result, failed: dict[str, str], known: Container[str] = ()
 ) -> tuple[dict[str, object], CellFailed | None]:
     """Return the variables (for a sweep, its table) and the error of a failed job. Add the errors
-    of variables to `failed`. For `known`, see `failure`."""
+    of variables to `failed`. `failure` explains `known`."""
     job = result.job
     if not isinstance(job, SweepJob) or result.variables is None:
         return read_result_variables(result, failed), failure(result, known)

@@ -89,8 +89,8 @@ def spool_dir() -> Path:
 def runtime_dir() -> Path:
     """Return the folder for the agent's socket and lock. The path is short enough for `sun_path`.
 
-    It is not in XDG_RUNTIME_DIR, because a user's sessions may lack that, and two agents could then
-    use the same store.
+    It is not in XDG_RUNTIME_DIR, because some of the user's login sessions may lack that variable.
+    Two agents could then use the same store.
     """
     return private_dir(_runtime_path())
 
@@ -109,12 +109,12 @@ def lab_page(job_id: str) -> Path:
 
 
 def lab_pages() -> list[Path]:
-    """Return the existing pages. Do not create the folder."""
+    """Return the existing pages that open labs. Do not create their folder."""
     return list((_runtime_path() / "labs").glob("*.html"))
 
 
 def is_of_this_host(folder: Path) -> bool:
-    """Return whether `folder` is not the `runtime_dir` of another host."""
+    """Return False if `folder` is the `runtime_dir` of another host."""
     name = folder.name
     return not name.startswith(_RUNTIME_PREFIX) or name == f"{_RUNTIME_PREFIX}{host()}"
 

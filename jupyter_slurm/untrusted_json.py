@@ -16,7 +16,7 @@ from jupyter_slurm.formatting import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
-"""Maximum depth. It is far below Python's stack limit, so that a program that read a value can also
+"""Maximum depth. It is far below Python's stack limit, so a program that can read a value can also
 write it."""
 MOST_VALUES: Final = 1_000_000
 """Maximum number of values. An empty list takes three bytes of JSON and seventy bytes of memory."""

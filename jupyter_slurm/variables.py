@@ -1,7 +1,7 @@
 """Variables of cells on this machine: their names, files and digests.
 
-`node/runner_values.py` (pickles) and `node/runner_data.py` (data only) write and read the files
-here and on the node. This module turns failures into errors with codes.
+`node/runner_values.py` (pickles) and `node/runner_data.py` (data only) write and read the files on
+this machine and on the node. This module turns failures into errors with codes.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
 
 
 def check_python(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
-    """Raise VariableError if Python `theirs` cannot read code in the variables, which Python `ours`
-    pickled."""
+    """Raise VariableError if Python version `theirs` cannot read code in the variables, which
+    version `ours` pickled."""
     if ours != theirs:
         raise VariableError(
             "The variables contain functions or classes of this notebook, pickled by Python "
@@ -77,7 +77,7 @@ def check_python(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
 
 def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> None:
     """Write the variables `names`, all or none, to a file (0600). Raise a VariableError that lists
-    those that cannot be pickled, with reasons."""
+    the variables that cannot be pickled, with reasons."""
     try:
         failed = runner_values.write(str(path), names, dict(namespace))
     except OSError:
@@ -130,7 +130,7 @@ def holds_code(path: Path) -> bool:
 
 def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
     """Return a digest of the values written to `path`. Equal plain values have equal digests in any
-    process. Sets and code usually do, too."""
+    process. Equal sets and equal code usually have equal digests, too."""
     with path.open("rb") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             entries = runner_values.read_index(whole)["variables"].values()
@@ -161,7 +161,7 @@ def _digest_in_order(value: object) -> bytes:
 
 
 class _InOrder(cloudpickle.Pickler):  # type: ignore[misc]
-    """A pickler for digests. It sorts sets, and omits the position of code."""
+    """A pickler for digests. It sorts sets, and omits the source location of code."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -57,7 +57,7 @@ class KernelRecord:
     """The record of one kernel, locked until `close` or the process's end.
 
     `expected` is the kernel_info of the latest kernel with the same options; None for the first
-    kernel with them. Clients request kernel_info only once, before the job runs.
+    kernel with these options. Clients request kernel_info only once, before the job runs.
     """
 
     def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
@@ -136,8 +136,8 @@ def opened(
 ) -> KernelRecord:
     """Lock and return the record of the kernel with this connection file. If the record is empty,
     take over the kernel of the same notebook from an earlier Jupyter. Without a notebook, take over
-    a kernel from `KernelRecord.leave`. `notebook_of` returns the current path of a kernel's
-    notebook. Raise ConfigError if another process has the kernel."""
+    a kernel that a process has left (`KernelRecord.leave`). `notebook_of` returns the current path
+    of a kernel's notebook. Raise ConfigError if another process has the kernel."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
@@ -162,7 +162,7 @@ def _left_behind(
     notebook_of: Callable[[Kernel], str | None],
 ) -> Iterator[KernelRecord]:
     """Yield this notebook's kernels that do not run and that the user did not end, the newest
-    first. Without a notebook, yield the kernels from `KernelRecord.leave`."""
+    first. Without a notebook, yield the kernels that a process has left (`KernelRecord.leave`)."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)

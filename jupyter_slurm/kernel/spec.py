@@ -46,24 +46,24 @@ _STORED = replace(
         {**KERNEL_ADD.options, "env-file": OurOption("FILE", "the file with the values of --env")}
     ),
 )
-"""The command that parses the words of a kernelspec."""
+"""The command that parses the arguments in a kernelspec."""
 _HIDDEN = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The words of a kernelspec."""
+    """The job options of a kernelspec, as arguments."""
 
     words: tuple[str, ...]
-    """The words with the values of `--env`."""
+    """The arguments, including the values of `--env`."""
     identity: tuple[str, ...]
     """The identity of the kernelspec's kernels. Different values of `--env` mean a different
     kernel."""
 
 
 def stored(words: Sequence[str]) -> Stored:
-    """Parse a kernelspec's words. Raise RequestError if the file with the values of `--env` is
-    missing or unreadable."""
+    """Return the job options of a kernelspec, with the values of `--env`. Raise RequestError if the
+    file with the values of `--env` is missing or unreadable."""
     rest, files = take(_STORED, words, "env-file")
     if not files:
         return Stored(tuple(words), tuple(words))
@@ -78,8 +78,8 @@ def stored(words: Sequence[str]) -> Stored:
 def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     """Return the kernel that `kernel add` would add.
 
-    Raise RequestError if a word is invalid or the name is taken, and NotFoundError if the cluster
-    is unknown.
+    Raise RequestError if an argument is invalid or the name is taken, and NotFoundError if the
+    cluster is unknown.
     """
     request = of_job(KERNEL_ADD, args.words)
     words = [*args.words, *(["--idle", args.typed["idle"]] if args.idle else [])]
@@ -234,7 +234,8 @@ def _remove_values() -> None:
 
 
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a kernelspec's words, with hidden values of `--env`; () if the words are invalid."""
+    """Return the job options of a kernelspec, with hidden values of `--env`; () if the options are
+    invalid."""
     try:
         words = stored(words).words
     except RequestError:  # the file with the values of --env is missing

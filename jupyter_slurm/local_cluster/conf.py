@@ -134,9 +134,9 @@ def _partitions() -> list[str]:
 
 
 def gres_conf(spec: LocalSpec, paths: Paths) -> str:
-    """Return gres.conf. Slurm sets CUDA_VISIBLE_DEVICES only if `File=` is a character device.
-    Our files are links to /dev/null, also for real GPUs, because Slurm does not open them
-    without a cgroup that blocks devices, and WSL lacks /dev/nvidiaN."""
+    """Return gres.conf. Slurm sets CUDA_VISIBLE_DEVICES only if `File=` is a character device. Our
+    files are links to /dev/null, also for real GPUs: WSL lacks /dev/nvidiaN, and Slurm opens the
+    files only to block devices with a cgroup."""
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
         for kind, positions in _by_type(spec, node):
@@ -149,10 +149,10 @@ def task_prolog(spec: LocalSpec) -> str:
     """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, because cgroups do not guard
     them.
 
-    Slurm numbers them by their position in gres.conf, one type after the other. CUDA numbers them
-    as nvidia-smi does if CUDA_DEVICE_ORDER is PCI_BUS_ID. For a job that did not request GPUs, the
-    prolog sets CUDA_VISIBLE_DEVICES to "": Slurm would leave it unset, and CUDA would then use all
-    GPUs.
+    Slurm numbers the GPUs by their position in gres.conf, one type after the other. CUDA numbers
+    them as nvidia-smi does if CUDA_DEVICE_ORDER is PCI_BUS_ID. For a job that did not request GPUs,
+    the prolog sets CUDA_VISIBLE_DEVICES to "": Slurm would leave it unset, and CUDA would then use
+    all GPUs.
     """
     return f"""#!/bin/sh
 set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}

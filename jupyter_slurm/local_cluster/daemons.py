@@ -1,6 +1,6 @@
 """The daemons of one cluster. This module starts, finds and stops each of them.
 
-`conf` has their configuration; `cluster` has their order.
+`conf` returns their configuration, and `cluster` defines their order.
 """
 
 from __future__ import annotations

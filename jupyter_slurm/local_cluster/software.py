@@ -59,7 +59,8 @@ class Software:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Return (22, 5) for "slurm-wlm 22.05.8". Raises ConfigError."""
+        """Return the version as numbers, such as (22, 5) for "slurm-wlm 22.05.8". Raises
+        ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
             raise ConfigError(f"Cannot read a version from `slurmctld -V`: {self.version_text!r}.")

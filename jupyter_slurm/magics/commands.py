@@ -39,7 +39,7 @@ _R = TypeVar("_R")
 
 
 def run(state: MagicsState, words: Sequence[str]) -> object:
-    """Return the value of a `%slurm` line. A line without words stands for the queue."""
+    """Return the value of a `%slurm` line. An empty line shows the queue."""
     if not words:
         return show_queue(state)
     command, behind = find(list(words), "notebook")
@@ -157,7 +157,7 @@ COMMANDS: Mapping[str, Callable[[MagicsState, Any], object]] = MappingProxyType(
         "help": lambda _state, _args: manual.line_help(),
     }
 )
-"""The functions of the commands, by their words."""
+"""The functions of the commands, by command name."""
 
 
 class Bodies:

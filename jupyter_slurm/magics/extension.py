@@ -1,7 +1,7 @@
 """Names and settings of the magics for IPython.
 
 `jupyter_slurm.load_ipython_extension` calls `load` in every kernel whose configuration loads the
-extension. So `load` imports the implementation (`commands.py`) only with the first magic.
+extension. So the first magic, rather than `load`, imports the implementation (`commands.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The display of jobs: the card and output of a job in the waiting cell, then updates of the card.
 
 `views/card.py` creates the cards' content. One background thread per kernel updates all cards
-without a waiting cell, by one long poll of the agent. If the page updates cards itself
+without a waiting cell, with one long poll of the agent. If the page updates cards itself
 (`renders_jobs`), the thread publishes only new states and the end, for the saved notebook.
 
 The Jupyter server drops output above 1000 messages/s or 1 MB/s, averaged over 3 s (ServerApp's

@@ -30,16 +30,16 @@ def renders_jobs() -> bool:
     """Return whether the page updates job cards itself, as JupyterLab and Notebook with our
     extension do.
 
-    A notebook in VS Code does not, even on a Jupyter server. A kernel from a terminal of a Jupyter
-    server does not either: it lacks JPY_SESSION_NAME.
+    A notebook in VS Code does not, even on a Jupyter server. Nor does the front end of a kernel
+    that was started in a Jupyter server's terminal. Such a kernel lacks JPY_SESSION_NAME.
     """
     told = os.environ.get(CARDS_VARIABLE) == "live" and "JPY_SESSION_NAME" in os.environ
     return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
 
 
 def page() -> str | None:
-    """Return the page that runs this cell; None if the client does not acknowledge output, so that
-    sent output counts as shown.
+    """Return the page that runs this cell; None if the client does not acknowledge output. Sent
+    output then counts as shown.
 
     JupyterLab and Notebook name the cell in the request; a console or nbclient on the same kernel
     does not. A reloaded page counts as another page.

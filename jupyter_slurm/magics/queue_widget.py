@@ -66,8 +66,8 @@ class QueueWidget(anywidget.AnyWidget):
         self._rows_lock = threading.RLock()
         self._reads = count(1)
         self._shown_read = 0
-        """The number of the request that returned the rows. An earlier request that finishes later
-        is dropped."""
+        """The number of the request that returned the rows. The rows of an earlier request that
+        finishes later are dropped."""
         self._thread: threading.Thread | None = None
         self._log: OpenLog | None = None
         self._log_lock = threading.RLock()

@@ -158,7 +158,7 @@ def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
                 pass
 
         class Server(program.TensorBoardServer):  # type: ignore[misc,unused-ignore]
-            """A server that does not listen on a port."""
+            """A server for TensorBoard that does not listen on a port."""
 
             def __init__(self, wsgi_app: "Any", flags: "Any") -> None:
                 made = serving.ThreadedWSGIServer("127.0.0.1", 0, wsgi_app, Handler)

@@ -56,7 +56,7 @@ class KernelServer:
         self.told_got = 0
         self.kept = frames.Kept()
         self.dropped = [0, 0]
-        """Number of dropped messages and their bytes."""
+        """Number of dropped messages, and their size in bytes."""
         self.busy = False
         self.unused_since_s = time.monotonic()
         self.ended_by = 0
@@ -268,8 +268,8 @@ class KernelServer:
             self.ended_by = signal.SIGABRT
 
     def is_ending(self) -> bool:
-        """Return whether Slurm is ending this process as well. Slurm signals a job's processes one
-        by one."""
+        """Return whether Slurm is ending this process, and not only the kernel. Slurm signals a
+        job's processes one by one."""
         give_up_s = time.monotonic() + ENDING_S
         while not self.ended_by and time.monotonic() < give_up_s:
             time.sleep(0.02)

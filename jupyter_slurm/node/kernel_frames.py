@@ -63,7 +63,7 @@ GATHER_S = 0.003
 """Seconds for collecting messages that arrive together."""
 QUIET_S = 0.025
 """Seconds for collecting messages without visible output. The output of a quick cell is then sent
-with them, instead of a round trip later."""
+with them, rather than one round trip later."""
 QUIET = (b"status", b"execute_input")
 """Topic suffixes of messages without visible output."""
 

@@ -296,9 +296,9 @@ class Lab:
 
 
 class Page:
-    """The title and the bar of the lab's page. `folder` is the job's folder. The extension's files
-    are in `private`; the user's own JupyterLab does not change. The bar needs JupyterLab 3 or
-    later, and reads `facts.json`."""
+    """The title and the bar of the lab's page. A JupyterLab extension shows the bar. `folder` is
+    the job's folder. The extension's files are in `private`; the user's own JupyterLab does not
+    change. The bar needs JupyterLab 3 or later, and reads `facts.json`."""
 
     def __init__(self, private: str, folder: str, attempt: str, task: "Dict[str, Any]") -> None:
         self.folder = folder
@@ -382,7 +382,7 @@ def complain(text: str) -> None:
 
 @contextlib.contextmanager
 def used_folder(longest_parent: int) -> "Iterator[str]":
-    """Make a private folder, and remove it at the end."""
+    """Make a private folder, and remove it at the end of the block."""
     path, lock = private_folder.make(PRIVATE, longest_parent)
     try:
         yield path

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple
 
 JOIN_S = 45.0
-"""Timeout for all nodes to connect. Together with ending the step, that takes at most 60 s."""
+"""Timeout for all nodes to connect. Connecting and ending the step together take at most 60 s."""
 HELLO_S = 5.0
 WORD_S = 5.0
 """Time to wait for srun's reason after the first sign that the step cannot start."""
@@ -370,8 +370,8 @@ class Launcher:
             file.write(runner.to_line(told))
 
     def _report_loss(self, node: Node) -> None:
-        """Report the loss to the code, which continues. If the code fails, the verdict uses the
-        report."""
+        """Report the loss of a node to the user's code, which continues. If the code fails, the
+        verdict uses the report."""
         self.tell({"said": launch_result.why(node)})
         if not self.is_ending:
             # Write a separate line, because the verdict reads only the end of this file.
@@ -428,8 +428,8 @@ class Launcher:
         return int(made["exit_code"])
 
     def _where(self, code: int) -> "Optional[str]":
-        """Return a message about the nodes that failed before their program started, if it started
-        on all others."""
+        """Return a message about the nodes that failed before their program started, if the program
+        started on all other nodes."""
         assert self.step is not None
         bad = {node.name for node in self.nodes.values() if node.code == code}
         bad |= set(self.step.bad) if self.engine == "mpi" else set()

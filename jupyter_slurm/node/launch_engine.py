@@ -126,7 +126,7 @@ class Node:
         self.folder = ""
         self.lock = -1
         self.until_s: "Optional[float]" = None
-        """Time at which the engine ends even if the code runs; None before a signal to end."""
+        """Time at which the engine ends even if the code runs; None until Slurm sends SIGTERM."""
 
     def secret(self, purpose: str) -> str:
         """Derive this attempt's secret for one purpose. It is the same on all nodes."""

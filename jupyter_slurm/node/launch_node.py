@@ -296,7 +296,8 @@ def end_with(file: "Any", program: Program) -> None:
         if told is None and program.is_alone():
             import launch_result  # compiling it takes milliseconds
 
-            # Do this first, because Slurm's PMIx kills the step when an MPI rank ends early.
+            # Report the loss first, because Slurm's PMIx kills the step when an MPI rank ends
+            # early.
             launch_result.lose_first(program.job_dir, program.attempt, program.plan)
     finally:  # also if the job's folder cannot be read or written
         program.end()

@@ -57,8 +57,8 @@ def below(top: int) -> "List[int]":
 
 
 def kill(pids: "List[int]") -> None:
-    """Kill processes except the resource trackers of Python's multiprocessing. Those then clean up
-    /dev/shm and end."""
+    """Kill processes except the resource trackers of Python's multiprocessing. The trackers then
+    clean up /dev/shm and end."""
     for pid in pids:
         with contextlib.suppress(OSError):
             with open("/proc/%d/cmdline" % pid, "rb") as file:

@@ -33,7 +33,7 @@ MISSED, MISSED_CHECKS = "RAY_health_check_failure_threshold", "3"
 """Number of unanswered checks after which a node is lost. Each check takes 13 s; Ray's default is 5
 checks."""
 NOWHERE = "-1"
-"""A port on which Ray fails to listen. Ray then continues."""
+"""A port on which Ray cannot listen. Ray then continues without listening."""
 SHARE = 0.3
 """The object store's fraction of the memory. Ray's default would leave too little for the code."""
 SMALLEST_BYTES = 80 << 20
@@ -111,7 +111,7 @@ class Ray(launch_engine.Engine):
         self._start(["--address=%s" % told["address"]])
 
     def _start(self, own: "List[str]") -> None:
-        """Run `ray start` with the options of every node and the options `own` of this node."""
+        """Run `ray start` with the options for every node and the options `own` for this node."""
         self.own = own
         node = self.node
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
@@ -146,8 +146,8 @@ class Ray(launch_engine.Engine):
 
 
 def version_in(path: str) -> "Optional[tuple[int, int]]":
-    """Return the version in Ray's file `path`, since importing Ray would take seconds; None if
-    unknown."""
+    """Read Ray's version from its file `path`, because importing Ray would take seconds. Return
+    None if the version is unknown."""
     try:
         with open(path, encoding="utf-8") as file:
             found = re.search(r"^version = [\"']([0-9]+)\.([0-9]+)", file.read(), re.M)

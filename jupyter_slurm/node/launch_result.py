@@ -47,9 +47,9 @@ def loss(names: "Sequence[str]") -> str:
 
 
 def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
-    """Report the loss of the first node, where the job's script ran, and end the job. Without this,
-    Slurm would notice the loss only after SlurmdTimeout. All other nodes call this, but only one of
-    them acts."""
+    """Report the loss of the first node, where the job's script ran, and end the job. Otherwise
+    Slurm would notice the loss only after SlurmdTimeout. All other nodes call this function, but
+    only one of them acts."""
     try:
         os.mkdir(os.path.join(job_dir, "claim.%s" % attempt, "lost"))
     except OSError:
@@ -93,7 +93,7 @@ def fail(
     ranks: int = 0,
     behind: "Sequence[str]" = (),
 ) -> "Dict[str, Any]":
-    """Write the output and result of code that could not run. Return the result. `behind` contains
+    """Write the output and result for code that could not run. Return the result. `behind` contains
     the lines that follow the sentence in the traceback."""
     now_s = time.time()
     lines = ["%s: %s" % (name, sentence)] + list(behind)

@@ -37,8 +37,7 @@ STEP_OPTIONS = (
     "--mem=0",
 )
 """Options for every step. The launcher itself ends the other tasks, because Slurm would send them
-SIGKILL. Overlapping steps do not request memory, because they would wait for each
-other."""
+SIGKILL. Steps do not request memory, because overlapping steps would then wait for each other."""
 ASKED_BY_THE_JOB = (
     "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
     "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
@@ -60,7 +59,7 @@ class Step:
         events: "queue.Queue[Any]",
         before: "Sequence[str]" = (),
     ) -> None:
-        """Start the step. `before` contains the words before `srun`."""
+        """Start the step. `before` contains the arguments before `srun`."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)

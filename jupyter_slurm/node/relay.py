@@ -70,8 +70,8 @@ class Stream:
 
 
 class Relay:
-    """All connections, in one thread. Separate threads open connections, because that may wait for
-    a name server."""
+    """All connections, in one thread. Separate threads open connections, because opening a
+    connection may wait for a name server."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.line = framing.Line(source, sink)

@@ -313,7 +313,7 @@ def complain(sentence: str) -> None:
 
 
 def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
-    """Return the result of a cell from its own record or, without one, from the process's
+    """Return the result of a cell from its own record or, without a record, from the process's
     status."""
     if end is not None:
         del end["type"]
@@ -372,7 +372,7 @@ class Signer:
 
 
 def job_signer(job_dir: str) -> Signer:
-    """Return a signer with the job's key. Raise OSError."""
+    """Return a signer with the job's key. Raises OSError."""
     with open(os.path.join(job_dir, "key"), "rb") as file:
         return Signer(file.read().strip())
 

@@ -55,8 +55,8 @@ def read_world(job_dir: str, attempt: str) -> "Dict[str, Any]":
 
 
 def end_torchrun() -> None:
-    """Make torchrun end the other ranks of this node after a rank has failed, unless it restarts
-    ranks. Otherwise it would wait five minutes for the ranks of other nodes."""
+    """Make torchrun end the other ranks on this node after a rank has failed, unless it restarts
+    ranks. Otherwise torchrun would wait five minutes for the ranks on other nodes."""
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ["TORCHELASTIC_MAX_RESTARTS"]:
         time.sleep(TOGETHER_S)
         os.kill(os.getppid(), signal.SIGTERM)

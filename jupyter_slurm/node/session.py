@@ -27,8 +27,9 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
 
 LOOKS_PER_QUIET_TIME = 100
-"""Ratio of the time since the last request to the time between checks. So without a poke, a request
-is read after at most 1 % of the time since the previous request."""
+"""Ratio of the time since the last request to the time between checks. So if the FIFO does not wake
+the session, the session reads a request after at most 1 % of the time since the previous request.
+"""
 SHORTEST_TICK_S, LONGEST_TICK_S = 0.02, 0.5
 INSIST_S = 0.2
 """Seconds between signals to a cell that has to end, because the cell may not handle signals
@@ -359,8 +360,8 @@ class Session:
             self.untold.append((cell_id, exit_code, caught))
 
     def _tell(self, cell_id: str, exit_code: int, caught: str) -> bool:
-        """Write the cell's exit. Return False if the caller has to try again, because the disk is
-        full."""
+        """Write the cell's exit file. Return False if the caller has to try again, because the disk
+        is full."""
         try:
             session_files.put_exit(self._folder(cell_id), exit_code, caught)
         except FileNotFoundError:  # the user has forgotten the cell

@@ -89,7 +89,7 @@ class Cell:
         )
 
     def finish(self) -> None:
-        """Write the cell's result, and then its exit."""
+        """Write the cell's result file, and then its exit file."""
         put_exit_of(self.folder, self.write_result("0"))
 
     def write_result(self, name: str) -> "Dict[str, Any]":
@@ -106,14 +106,14 @@ class Cell:
 
 
 def put_exit_of(folder: str, result: "Dict[str, Any]") -> None:
-    """Write the exit of a cell with this result."""
+    """Write the exit file of a cell with this result."""
     caught = result["interrupted_by"] if result["status"] != "ok" else None
     put_exit(folder, result["exit_code"], (caught or "")[3:])
 
 
 def put_exit(folder: str, exit_code: int, caught: str) -> None:
-    """Write the exit of a cell. `caught` is the name of the signal that ended it, such as `INT`, or
-    ""."""
+    """Write the exit file of a cell. `caught` is the name of the signal that ended it, such as
+    `INT`, or ""."""
     said = {"exit_code": exit_code, "signal": caught, "time_s": time.time()}
     runner.put(os.path.join(folder, "exit.0.json"), runner.to_line(said))
 

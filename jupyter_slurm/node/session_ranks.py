@@ -164,7 +164,7 @@ class First(Rank):
         self._order(verb, os.path.basename(cell.folder))
 
     def _tell_all(self, cell: session_files.Cell) -> None:
-        """Write the cell's result, merged from the results of all ranks, and the cell's exit."""
+        """Write the cell's result, merged from the results of all ranks, and its exit file."""
         self.cell = None
         self.stirred_s = time.monotonic()
         if self._has_died():

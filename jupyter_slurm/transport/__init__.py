@@ -62,7 +62,7 @@ class TimedOutError(Exception):
 
 Answered = Callable[[JupyterSlurmError | None], None]
 """A non-blocking function, called once, from any thread. Its argument is None if the socket is
-connected and has another owner. It is an error if the caller still owns the socket."""
+connected and has another owner, or an error if the caller still owns the socket."""
 
 
 def connect_in_thread(connect: Callable[[], None], answered: Answered) -> None:
@@ -228,8 +228,8 @@ class Transport(Protocol):
     def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as the machine sees it, without waiting. `answered` may
         be called before this returns. After a failure, `answered` gets a ForwardError or
-        TransportError. Once connected, bytes flow both ways. Each direction ends on its own; `sock`
-        is closed after both have ended."""
+        TransportError. Once the socket is connected, bytes flow both ways. Each direction ends
+        independently; `sock` is closed after both have ended."""
 
     def open_stream(self, argv: Sequence[str]) -> socket.socket:
         """Run `argv` and return a socket connected to its standard input and output. Its standard
@@ -245,6 +245,6 @@ class Transport(Protocol):
         terminal."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
-        """Remove files, and folders with their content; missing ones are ignored."""
+        """Remove files, and folders with their content. Ignore missing paths."""
 
     def close(self) -> None: ...

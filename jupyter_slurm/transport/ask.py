@@ -27,8 +27,7 @@ class Prompt(NamedTuple):
     key."""
     instruction: str = ""
     refused: bool = False
-    """True if the previous answer was wrong. This is unknown if the host only repeats the
-    question."""
+    """True if the same question was asked before, so the previous answer was probably wrong."""
 
     @property
     def names_a_key(self) -> bool:

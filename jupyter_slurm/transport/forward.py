@@ -302,7 +302,7 @@ def _listeners(port: int) -> list[socket.socket]:
 
 
 class _NoLoopbackError(Exception):
-    """This machine lacks that loopback."""
+    """This machine lacks the loopback address to listen on."""
 
 
 def _listener(address: str, port: int) -> socket.socket:

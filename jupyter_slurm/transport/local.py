@@ -49,7 +49,7 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
 """The variables of our environment that programs need. Programs do not get Slurm's variables,
-tokens and passwords, because sbatch would pass these on to the job."""
+tokens or passwords, because sbatch would pass them on to the job."""
 
 
 class LocalTransport:

@@ -40,15 +40,16 @@ done
 echo "Found no Python on $(uname -n): neither $1 nor python3." >&2
 exit 127
 """
-"""A POSIX sh script for the node that runs the first Python that exists with its other arguments.
-`$1` is the preferred Python."""
+"""A POSIX sh script for the node. It runs the first existing Python with the script's other
+arguments. `$1` is the preferred Python."""
 _LOADER = """import os
 text = b""
 while len(text) < {size}:
     text += os.read(0, {size} - len(text)) or os._exit(0)
 exec(compile(text, "relay.py", "exec"))
 """
-"""Python code that reads the program, and nothing after it, from standard input, and runs it."""
+"""Python code that reads only the program from standard input, not the data after it, and runs the
+program."""
 _FRAMING = """import sys, types
 module = sys.modules["framing"] = types.ModuleType("framing")
 exec(compile({text!a}, "framing.py", "exec"), module.__dict__)

@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 
 
 class StreamsEndedError(Exception):
-    """The relay has ended before or during a request. The message has the reason if we ended it."""
+    """The relay has ended before or during a request. The message has the reason if we ended the
+    relay."""
 
 
 @dataclass(eq=False, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 START = "start"
 """The script's name in the folder."""
 
-# While a shell waits for a foreground child, it does not run traps; and when a terminal closes, the
+# While a shell waits for a foreground child, it does not run traps. When a terminal closes, the
 # kernel signals only the session's leader. So the program is a background child with the terminal
 # on descriptor 3, and closing the terminal ends it. srun passes on SIGHUP, which a program may
 # ignore; SIGTERM ends its step. A background child starts with SIGINT ignored, but srun sets its

@@ -47,8 +47,8 @@ from jupyter_slurm.wire import (
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
-"""The variable that a Jupyter server with our browser part sets to `live` for its kernels. The
-browser part renders `MIME` itself."""
+"""The variable that a Jupyter server with our JupyterLab extension sets to `live` for its kernels.
+The extension renders `MIME` itself."""
 
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
 _SYMBOLS: Mapping[str, str] = MappingProxyType(

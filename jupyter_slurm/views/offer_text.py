@@ -58,7 +58,7 @@ def _row(one: Partition, info: ClusterInfo) -> tuple[str, ...]:
 
 
 def _gpus(one: Partition) -> str:
-    """Return `a100 3 of 8, v100 0 of 4`."""
+    """Return the free and all GPUs of each type: `a100 3 of 8, v100 0 of 4`."""
     kinds = one.gpus_by_type or ({"": (one.gpus, one.free_gpus)} if one.gpus else {})
     told = {
         kind: total if free is None else f"{free} of {total}"

@@ -27,7 +27,7 @@ def text_of(outputs: Iterable[Output]) -> str:
 
 
 def as_html(texts: Mapping[int, str], more: str) -> str:
-    """Return a fold for each rank with text, and `more`."""
+    """Return a fold for each rank with text, followed by the text `more`."""
     folds = [
         f"<details><summary>Rank {rank}: {_lines(text)}</summary>"
         f'<pre style="margin:0 0 0 1.5em">{escape(text)}</pre></details>'

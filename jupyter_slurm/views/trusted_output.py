@@ -1,4 +1,4 @@
-"""The filter of a job's output for a cell or notebook, by the trust in the cluster. It allows
+"""The filter for a job's output in a cell or notebook, based on the trust in the cluster. It allows
 everything, puts HTML and scripts into a sandbox, or allows only text and pictures. No other module
 decides which types of output can act on the page. No I/O.
 """

@@ -111,8 +111,8 @@ def mirror(
     stop: threading.Event | None = None,
 ) -> TransferReport:
     """Push a folder as `push` does and delete all other files in `remote`. If all changes
-    succeeded, also run `then` in it, in the same round trip if possible. `lock` is a remote file.
-    The push holds its lock (flock(1), if available) while it moves files into place and runs
+    succeeded, also run `then` in `remote`, in the same round trip if possible. `lock` is a remote
+    file. The push holds its lock (flock(1), if available) while it moves files into place and runs
     `then`, and while it touches `remote` before listing it. So a process that holds the lock can
     safely remove a folder with an old modification time."""
     watcher = progress or Unwatched()

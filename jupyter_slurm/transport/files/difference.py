@@ -21,8 +21,8 @@ class Difference:
 
 
 def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry]) -> list[bytes]:
-    """Remove from `there` all entries that `wanted` lacks, and all that are a folder on one side
-    only. Return the topmost of the removed names."""
+    """Remove from `there` all entries that `wanted` lacks, and all entries that are a folder on
+    only one side. Return the topmost of the removed names."""
     tops: list[bytes] = []
     gone: set[bytes] = set()
     for name, entry in there.items():
@@ -40,7 +40,7 @@ def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry
 def difference(
     wanted: Listing, there: dict[bytes, ManifestEntry], outcome: TransferReport
 ) -> Difference:
-    """Return the changes to send; add impossible ones to `outcome`."""
+    """Return the changes to send. Add impossible changes to `outcome`."""
     for name, why in wanted.unread.items():
         outcome.failed[name] = f"Cannot read it: {why}."
     what = Difference()

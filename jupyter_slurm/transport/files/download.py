@@ -248,7 +248,7 @@ class Download:
         self._target.place(temporary, self._local_name(name), entry)
 
     def _still_same(self, asked: dict[bytes, ManifestEntry]) -> dict[bytes, ManifestEntry]:
-        """After an error of tar, return the entries that have not changed since the listing."""
+        """After tar has failed, return the entries that have not changed since the listing."""
         now = self._list(list(asked))
         return {
             name: entry

@@ -25,7 +25,7 @@ AT_ONCE = 4
 channel transfers 2 MiB per round trip. With a round trip of 20 ms, four channels are three times as
 fast as one. On the same machine, they are equally fast."""
 PASSES = 3
-"""Maximum number of passes, because files may change while they are read."""
+"""Maximum number of passes. Another pass retries files that changed while they were read."""
 
 CHANGED = "It changed while it was read."
 _TICK_S = 0.25

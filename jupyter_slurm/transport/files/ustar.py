@@ -67,7 +67,8 @@ def header(
 
 
 def exact_time(mtime_ns: int) -> bytes:
-    """Return the pax record that precedes a member's header and has its time with all digits."""
+    """Return the pax record that precedes a member's header and contains the member's time with all
+    digits."""
     sign = b"-" if mtime_ns < 0 else b""
     record = b" mtime=%b%d.%09d\n" % (sign, *divmod(abs(mtime_ns), _NANO))
     size = len(record) + 2
@@ -162,7 +163,7 @@ def _text(part: bytes) -> bytes:
 
 
 def _seconds(part: bytes) -> int:
-    """Parse a time; GNU tar writes times before 1970 in base 256, as a two's complement."""
+    """Parse a time; GNU tar writes times before 1970 in base 256, in two's complement."""
     if part[0] == 0xFF:
         return -_number(b"\x80" + (-int.from_bytes(part, "big", signed=True)).to_bytes(11, "big"))
     return _number(part)

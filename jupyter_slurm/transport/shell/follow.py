@@ -1,9 +1,10 @@
 """Growing remote files: one shell watches all files on a cluster and reports only changes.
 
 One `wc -c` checks all files. It opens them and so bypasses the attribute cache of NFS. Paths that
-are not files are skipped: a pipe would block, and a device never ends. A subshell waits between the
-checks, with intervals that grow while the files do not change. At the same time the shell reads its
-input: a line with another list, or EOF, ends the subshell. Checks run only while a caller waits.
+are not regular files are skipped: a pipe would block, and a device never ends. A subshell waits
+between the checks, with intervals that grow while the files do not change. At the same time the
+shell reads its input: a line with another list, or EOF, ends the subshell. Checks run only while a
+caller waits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _GAP_S = 0.02
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
 """Limits of the interval between checks by the helpers, which other calls also need."""
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
-"""The ratio and the limits of the interval between checks of `wake`. These checks avoid a thread.
+"""The ratio and the limits of the interval between checks of `wake`. Checking `wake` at intervals
+avoids another thread.
 """
 
 _SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")

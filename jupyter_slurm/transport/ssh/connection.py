@@ -105,7 +105,7 @@ class Chain:
 
 
 def end(links: Sequence[Master]) -> None:
-    """Close the links, and end the calls that wait in them."""
+    """Close the links, and end the calls that use them."""
     for one in reversed(links):
         one.close()
 
@@ -382,7 +382,7 @@ class SshConnection:
     # --- for the watchdog ---
 
     def lose(self, link: Master, problem: Problem) -> None:
-        """Give up this link and all links after it, and end the calls that wait in them."""
+        """Give up this link and all links after it, and end the calls that use them."""
         with self._changed:  # a caller that reopens it does so later, and keeps its login
             links = self.links
             if self.state not in _OPENED or link not in links:

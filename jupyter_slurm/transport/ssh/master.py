@@ -1,7 +1,7 @@
-"""One hop: a master, which is an `ssh -M -N` that has logged in. Its socket identifies it, also for
-later processes. Each hop has its own master, and the next hop's traffic passes through it (`ssh -W`
-with its socket). So each hop has its own socket for questions, and the last hop can reconnect
-alone. A master outlives this process, and the next process finds it.
+"""The master of one hop, an `ssh -M -N` process that has logged in. Its socket identifies it, also
+for later processes. Each hop has its own master, through which the next hop's traffic passes
+(`ssh -W` with its socket). So each hop has its own socket for questions, and the last hop can
+reconnect alone. A master outlives this process, and the next process finds it.
 """
 
 from __future__ import annotations
