@@ -169,7 +169,7 @@ class Executor(concurrent.futures.Executor):
         chosen = line.parse(_words({"out-format": out_format, "cluster": cluster}))
         if warm:
             make = partial(_session_spec, words)
-            make()  # raises the errors of the options
+            make()  # raises an error if an option is invalid
             self._request = chosen
             self._calls: _Calls = _CallsInSessions(cluster, max_workers or 1, make)
         else:

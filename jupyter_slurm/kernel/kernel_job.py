@@ -111,7 +111,7 @@ class KernelJob:
         if kernel is None or not (kernel.submitted or self._api):
             return
         api = self._api or self._connect()
-        with suppress(NotFoundError):  # the agent remembers it for a later submission
+        with suppress(NotFoundError):  # the agent records the cancellation for a later submission
             api.cancel(kernel.job_id)
 
     # --- the thread ---

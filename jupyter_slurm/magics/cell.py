@@ -108,7 +108,7 @@ def run(
         used = state.used_session
         if used is None or used.id != spec.session or request.reuse is Reuse.ATTACH:
             raise
-        state.used_session = None  # it was forgotten
+        state.used_session = None  # the user has removed it
         return run(state, line, code, made)
     is_new = job.id == spec.id
     if notebook is None and is_new and not state.told_unnamed and prompter().there():

@@ -1,6 +1,7 @@
-// The queue's widget in the browser: draws what Python's half (queue_widget.py) says, sends clicks back.
-// Text is only ever set as text, never as HTML: names in the queue are other people's.
-// How it looks is queue_widget.css's; its own words come from Python, in the user's language.
+// The browser half of the queue widget. It draws the state of the Python half (queue_widget.py) and
+// sends clicks to it.
+// Set text only as text, never as HTML, because other users choose names in the queue.
+// queue_widget.css contains the styles. The widget's texts come from Python.
 
 const SAY_SHOWN_MS = 30000;
 
@@ -15,7 +16,8 @@ function filled(text, values) {
   return text.replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
 
-// Its words: what stands on it, and its whole name, with places for what is in `values`.
+// Return a button. `label` is visible, and `text` is the accessible name. `{NAME}` in `text` stands
+// for a field of `values`.
 function button([label, text], values, key, act) {
   const name = filled(text, values);
   const made = element("button", "", label);
@@ -27,7 +29,7 @@ function button([label, text], values, key, act) {
   return made;
 }
 
-// Of one widget's view: its words, and which job's Cancel was clicked and not yet confirmed.
+// The state of one view: the widget's texts, and the job whose cancellation awaits confirmation.
 class Asking {
   constructor(words, redraw) {
     this.id = null;
@@ -75,7 +77,7 @@ function actions(row, send, asking) {
   return made;
 }
 
-// A cell of one line, which says more to who points at it.
+// Return a table cell with one line. Its tooltip has the full text.
 function cell(first, rest, title) {
   const more = rest.filter(Boolean).join(" · ");
   const made = element("td", "", first, more && element("span", "muted", first && " · ", more));
@@ -84,7 +86,7 @@ function cell(first, rest, title) {
 }
 
 function line(row, send, asking) {
-  const state = element("span", "state", row.state.replace(" ", "\u00a0"));  // the sign stays with its word
+  const state = element("span", "state", row.state.replace(" ", "\u00a0"));  // keep the sign and its word on one line
   if (row.colour) state.style.setProperty("--state", row.colour);
   return element(
     "tr", "",
@@ -95,8 +97,8 @@ function line(row, send, asking) {
   );
 }
 
-// A row of which nothing is new stays as it is, under the pointer that clicks on it.
-// Who works by keyboard stays where they were, or on the same row's first button.
+// Update the rows. Keep unchanged rows, because the user may be clicking on them. Keep the keyboard
+// focus on the same button, or move it to the first button of the same row.
 function draw(body, rows, send, asking, focused) {
   const active = body.getRootNode().activeElement;
   const key = focused ?? (body.contains(active) ? active.dataset.key : null);
@@ -150,7 +152,7 @@ function logPanel(model, words, close) {
   const made = element("section", "log", bar, text);
   made.setAttribute("aria-label", words.log[0]);
   const fill = () => {
-    // Who has scrolled up to read stays there while the job writes on.
+    // Follow new text only if the user has not scrolled up.
     const atEnd = made.hidden || text.scrollHeight - text.scrollTop - text.clientHeight < 8;
     made.hidden = !model.get("log_of");
     title.textContent = filled(words.log_of, { title: model.get("log_of") });

@@ -262,7 +262,7 @@ class MagicsState:
         with CallThread(self.person, spec.cluster) as worker:
             try:
                 return worker(lambda: self.api.submit(spec))
-            except AgentError:  # no answer, or a late one
+            except AgentError:  # the agent did not answer, or answered too late
                 again = (
                     "" if request.reuse is Reuse.FRESH else " Run this cell again to attach to it."
                 )

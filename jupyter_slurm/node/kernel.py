@@ -250,7 +250,7 @@ class KernelServer:
         if status is None:
             self.process.ask()
             return
-        for channel in list(self.process.sockets):  # its last messages
+        for channel in list(self.process.sockets):  # the kernel's last messages
             self.forward_messages(channel)
         if status < 0 and self.is_ending():
             return

@@ -357,7 +357,7 @@ def own_command() -> "Optional[List[str]]":
 
     if importlib.util.find_spec("jupyterlab") is not None:
         return [sys.executable, "-m", "jupyterlab"]
-    found = shutil.which("jupyter-lab")  # another Python's
+    found = shutil.which("jupyter-lab")  # for another Python
     return None if found is None else [found]
 
 

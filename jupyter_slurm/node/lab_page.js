@@ -33,7 +33,7 @@
       #${NAME} > .jslurm-name, #${NAME} > button { padding: 0 5px; }
       #${NAME} > .jslurm-name { max-width: 8ch; }
       #${NAME} > .jslurm-node { display: none; }
-      /* Menus that do not fit are reached by scrolling, swiping and keys. */
+      /* Users reach menus that do not fit by scrolling, by swiping or with keys. */
       #jp-menu-panel { flex: 0 1 auto; min-width: 0; }
       #jp-MainMenu { overflow-x: auto; scrollbar-width: none; }
     }
@@ -51,7 +51,7 @@
     return (await get())();
   }
 
-  /** The header that marks requests of the server's own pages. A hub requires it to read files. */
+  /** The header that marks requests from the server's pages. JupyterHub requires it to read files. */
   function ourPage() {
     const xsrf = /(?:^|; *)_xsrf=([^;]*)/.exec(document.cookie)?.[1];
     return xsrf === undefined ? {} : { 'X-XSRFToken': xsrf };

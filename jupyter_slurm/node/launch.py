@@ -51,7 +51,7 @@ class LaunchError(Exception):
     """The nodes cannot start. The message gives the reason and a remedy."""
 
 
-class Ended(Exception):  # the reason is reported already
+class Ended(Exception):  # after the reason was reported
     """The job ends before the user's code starts. The argument is the exit code."""
 
 
@@ -147,11 +147,11 @@ class Launcher:
         else:
             options.append("--mpi=none")
         if self.plan["has_overlap"]:
-            options.append("--overlap")  # else other steps would wait for the CPUs
+            options.append("--overlap")  # otherwise other steps would wait for the CPUs
         if not self.plan["has_asked_for_gpus"]:
             options += launch_step.gpus_of_node()
         if not self.is_ranked:
-            options.append("--no-kill")  # else Slurm ends the step when it loses a node
+            options.append("--no-kill")  # otherwise Slurm ends the step when it loses a node
         assert self.listener is not None
         folder = self.job_dir
         before, inside = [], []  # type: List[str], List[str]

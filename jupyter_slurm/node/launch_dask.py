@@ -98,7 +98,7 @@ class Dask(launch_engine.Engine):
 
 async def scheduler(path: str, options: "Any") -> None:
     import launch_dask_dashboard
-    from distributed import Scheduler  # not where the engine's programs are started
+    from distributed import Scheduler  # the launcher of the programs does not need it
 
     async with Scheduler(**options) as server:
         at = os.path.join(os.path.dirname(path), "dashboard")

@@ -191,7 +191,7 @@ class Program:
                 return True
             time.sleep(0.5)
             seen = self._signs()
-            if seen != known:  # perhaps the last signs: its programs die one after the other
+            if seen != known:  # the node's programs may be dying one after the other
                 known, until_s = seen, time.monotonic() + ALONE_S
         return bool(self.index) and not self.is_ending
 

@@ -18,7 +18,7 @@ PR_SET_CHILD_SUBREAPER = 36
 def adopt_orphans() -> None:
     """Make this process the parent of descendants whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError, ImportError):
-        import ctypes  # an image's Python may have been built without
+        import ctypes  # an image's Python may lack this module
 
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

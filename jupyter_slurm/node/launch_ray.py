@@ -85,7 +85,7 @@ class Ray(launch_engine.Engine):
         self.dashboard = launch_network.free_port()
         words = ["--head", "--port=%d" % self.node.port]
         words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % self.dashboard]
-        if importlib.util.find_spec("grpc") is not None:  # else Ray does not open the port
+        if importlib.util.find_spec("grpc") is not None:  # otherwise Ray does not open the port
             words.append("--ray-client-server-port=%d" % launch_network.free_port())
         self._start(words)
 

@@ -71,7 +71,7 @@ def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
     ended = {"exit_code": UNAVAILABLE, "signal": "", "time_s": int(time.time())}
     runner.put(os.path.join(job_dir, "exit.%s.json" % attempt), json.dumps(ended).encode("ascii"))
     null = subprocess.DEVNULL
-    with contextlib.suppress(OSError):  # else Slurm keeps the other nodes for the job
+    with contextlib.suppress(OSError):  # otherwise Slurm keeps the other nodes for the job
         subprocess.call(
             ["scancel", os.environ["SLURM_JOB_ID"]], stdin=null, stdout=null, stderr=null
         )

@@ -99,7 +99,7 @@ class Step:
             return
         elif text.startswith(OURS):
             sentence = text[len(OURS) :].strip()
-            if sentence in self.ours:  # another node has the same fault
+            if sentence in self.ours:  # another node has reported the same error
                 return
             self.ours = (self.ours + [sentence])[:WORDS]
         sys.stderr.write(text)

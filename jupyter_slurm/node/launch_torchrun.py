@@ -35,7 +35,7 @@ def words_of(
     """Return torchrun's arguments. `run` is torchrun's module."""
     own, head = world["nodes"][index]["address"], world["nodes"][0]["address"]
     words = [
-        "--log_dir=%s" % folder,  # else a folder in /tmp, which remains
+        "--log_dir=%s" % folder,  # the default is a folder in /tmp that is not removed
         "--nnodes=%d" % len(world["nodes"]),
         "--nproc_per_node=%d" % world["processes"][index],
         "--max_restarts=%d" % plan["max_restarts"],
@@ -74,11 +74,11 @@ def main(argv: "List[str]") -> int:
     with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
         plan = json.load(file)
     folder = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
-    os.makedirs(folder, exist_ok=True)  # shows launch.py that this has started
+    os.makedirs(folder, exist_ok=True)  # shows launch.py that this program has started
     os.environ.update(world["environment"])
     node = world["nodes"][index]
     for name, address in launch_network.interfaces():
-        if address == node["address"]:  # else Gloo looks up the node's name
+        if address == node["address"]:  # otherwise Gloo looks up the node's name
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
     # Use one thread for each CPU of a process. By default, torchrun warns and uses one thread.
     threads = max(1, node["cpus"] // world["processes"][index])
@@ -108,7 +108,7 @@ def main(argv: "List[str]") -> int:
     if Std.from_str("0") is None:  # PyTorch 1 with Python 3.11 takes only a map
         words += ["--redirects=9:1", "--tee=9:1"]
     words += [os.path.join(job_dir, world["runner"]), job_dir, attempt, "torchrun"]
-    for number in (signal.SIGUSR1, signal.SIGUSR2):  # torchrun ends at the others
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # torchrun ends on other signals
         signal.signal(number, hand_on)
     try:
         run.main(words)
@@ -125,7 +125,7 @@ def main(argv: "List[str]") -> int:
 if __name__ == "__main__":
     ended = main(sys.argv)
     for late in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(late, signal.SIG_IGN)  # else PyTorch raises an error
+        signal.signal(late, signal.SIG_IGN)  # otherwise PyTorch raises an error
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ended)  # no user code ran here, and PyTorch's clean-up takes 0.2 s

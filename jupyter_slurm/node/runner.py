@@ -382,7 +382,7 @@ def find_sha256() -> "Any":
     for module in ("_sha2", "_sha256"):  # since Python 3.12; in earlier releases
         with contextlib.suppress(ImportError, AttributeError):
             return __import__(module).sha256
-    import hashlib  # a Python that was built without
+    import hashlib  # this Python was built without these modules
 
     return hashlib.sha256
 

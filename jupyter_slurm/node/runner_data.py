@@ -138,7 +138,7 @@ def _table(value: "Any", kind: str) -> "Any":
 
 
 def _write_table(file: "Any", table: "Any") -> None:
-    import pyarrow  # it is there already
+    import pyarrow  # already imported
 
     with pyarrow.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)

@@ -180,7 +180,7 @@ def _call(method: "Any") -> "Any":
     except NotImplementedError:
         return None
     except Exception:
-        import traceback  # seldom
+        import traceback  # needed only after an error
 
         traceback.print_exc()
         return None
@@ -205,7 +205,7 @@ def as_text(value: "Any") -> str:
         value = _first(value)
     text = _safe_repr(value)
     if len(text) > 79:
-        import pprint  # only for what is long
+        import pprint  # needed only for long values
 
         order = {"sort_dicts": False} if sys.version_info >= (3, 8) else {}
         text = pprint.pformat(value, width=79, **order)
@@ -256,7 +256,7 @@ def make_display(publisher: Publisher) -> "Callable[..., Any]":
     ) -> "Any":
         """Show values in the output of this cell."""
         if publisher.shell is not None:
-            import IPython.display as ipython  # it is there already
+            import IPython.display as ipython  # already imported
 
             return ipython.display(  # type: ignore[no-untyped-call,unused-ignore]
                 *values, display_id=display_id, raw=raw, clear=clear, **options

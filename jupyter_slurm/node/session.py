@@ -301,7 +301,7 @@ class Session:
             output.close()
             if self.poke.descriptor is not None:
                 os.close(self.poke.descriptor)
-            import session_worker  # this process runs no cell
+            import session_worker  # the forking process does not need it
 
             told = self.attempt, None if self.engine is None else self.rank
             return session_worker.live(self.folder, reading, pipes, *told)
@@ -328,7 +328,7 @@ class Session:
             os.mkdir(os.path.join(self._folder(cell_id), "claim.0"), 0o700)
         except FileExistsError:
             if not os.path.exists(os.path.join(self._folder(cell_id), "exit.0.json")):
-                self._say(cell_id, 128 + KILLED, "TERM")  # it ended with the session's last attempt
+                self._say(cell_id, 128 + KILLED, "TERM")  # it ended with the last attempt
             return False
         except OSError as error:
             runner.complain("cannot claim cell %s: %s" % (cell_id, error))

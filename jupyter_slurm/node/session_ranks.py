@@ -230,7 +230,7 @@ class Other(Rank):
         return True  # rank 0 has claimed it
 
     def _say(self, cell_id: str, exit_code: int, caught: str) -> None:
-        raise SystemExit(exit_code)  # else rank 0 would wait for this rank
+        raise SystemExit(exit_code)  # otherwise rank 0 would wait for this rank
 
 
 def orders_of(attempt: str) -> str:

@@ -38,13 +38,13 @@ class EventLoop:
 
     def close(self) -> None:
         if self.loop is not None:
-            import asyncio  # it is there already
+            import asyncio  # already imported
 
             self._end(asyncio.all_tasks(self.loop))  # novermin: cells await from Python 3.8 on
             self.loop.close()
 
     def _end(self, tasks: "Any") -> None:
-        import asyncio  # it is there already
+        import asyncio  # already imported
 
         left = [task for task in tasks if not task.done()]
         for task in left:

@@ -169,7 +169,7 @@ class Forward:
                 sock, _ = listener.accept()
             except BlockingIOError:
                 return
-            with suppress(OSError):  # macOS: it is already closed
+            with suppress(OSError):  # on macOS, the socket may already be closed
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.host is None:
                 self._begin(sock)

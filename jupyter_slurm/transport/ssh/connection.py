@@ -383,7 +383,7 @@ class SshConnection:
 
     def lose(self, link: Master, problem: Problem) -> None:
         """Give up this link and all links after it, and end the calls that use them."""
-        with self._changed:  # a caller that reopens it does so later, and keeps its login
+        with self._changed:  # callers can reopen the connection only after this block
             links = self.links
             if self.state not in _OPENED or link not in links:
                 return
