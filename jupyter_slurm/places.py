@@ -1,7 +1,7 @@
 """Our folders on this machine, and their permissions.
 
-Names of data and runtime folders include the host, because hosts often share homes and each has its
-own agent. Folders are created with mode 0700, and rejected if another user owns them.
+Names of data and runtime folders include the host, because hosts often share home folders and each
+host has its own agent. Folders are created with mode 0700, and rejected if another user owns them.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ from jupyter_slurm.wire import Job, JobState
 
 _TICK_S = 2.0
 _HEIR_S = 10.0
-"""Seconds to wait for a client to start the next process after ending this one. On a busy machine,
-the start takes several seconds. If the wait is too short, the user loses the job, perhaps after
-hours in the queue."""
+"""Seconds to wait for a client to start the next process after it has ended this process. On a busy
+machine, the start takes several seconds. If the wait is too short, the user loses the job, perhaps
+after hours in the queue."""
 _LAST_WORDS_S = 5.0
 """Seconds to wait for the job's last output once its end is known."""
 JOB_ENDED = "JobEnded"

@@ -95,7 +95,8 @@ News = Arrived | Happened | Opened | Cut | Taken | Said
 
 class KernelStream:
     """The stream of messages to and from the kernel on the node. `open_stream` returns a socket to
-    the kernel, or raises an error. The stream's thread calls `wake` when there is news."""
+    the kernel, or raises an error. The stream's thread calls `wake` when messages or events have
+    arrived."""
 
     def __init__(self, open_stream: Callable[[], socket.socket], wake: Callable[[], None]) -> None:
         self._open_stream = open_stream

@@ -61,7 +61,8 @@ def parse(told: str) -> tuple[Gpu, ...]:
 
 def type_of(name: str) -> str:
     """Return the type that Slurm's own `AutoDetect=nvml` gives a GPU (gres.conf(5)): lower case,
-    with `_` for blanks. Here `_` also replaces other characters that a type cannot have.
+    with `_` for blanks. This function also replaces other characters that a type cannot have with
+    `_`.
 
     >>> type_of("Quadro RTX 6000/8000")
     'quadro_rtx_6000_8000'

@@ -23,7 +23,7 @@ _LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd appends it
 
 def folder(name: str = "local") -> Path:
     """Return the folder of the private cluster `name` on this machine; it need not exist. The path
-    contains the host, because machines may share homes.
+    contains the host, because machines may share home folders.
     """
     check_name(name)
     return Path(jupyter_data_dir(), "jupyter-slurm", "local", host(), name)

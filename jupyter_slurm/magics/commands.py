@@ -215,7 +215,7 @@ class Bodies:
 
 
 def _usage(call: Callable[[], _R]) -> _R:
-    """Run `call`. Show an invalid line as an error of one line, as IPython's own magics do."""
+    """Run `call`. Show an invalid line as a one-line error, as IPython's own magics do."""
     try:
         return call()
     except (CodeError, VariableError):

@@ -60,7 +60,8 @@ class Completions:
         magic, *before = words or ("",)
         if not magic:
             return {"completions": []}
-        # IPython splits words at `=` and `,`, so omit everything up to the last of these.
+        # IPython splits words at `=` and `,`, so omit everything up to the last of these
+        # characters.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         completions = [
             SimpleCompletion(text[cut:], type="option" if text.startswith("-") else "value")

@@ -302,7 +302,7 @@ class MagicsState:
 
     def show_card(self, job: Job) -> LiveCard:
         """Show a live card and return it."""
-        # This also updates the job's earlier cards.
+        # The new card also updates the job's earlier cards.
         card = LiveCard(job, is_complete=job.state.final and self.is_shown(job))
         card.show()
         if not card.settled:

@@ -145,7 +145,7 @@ def token_of_ray() -> str:
 def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
     """Start TensorBoard in this program. Return a function that connects to it. Raises
     NoDashboard."""
-    # Hide the GPUs: TensorFlow would allocate the memory of all of them.
+    # Hide the GPUs: TensorFlow would allocate all of their memory.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     try:
         from tensorboard import default, program

@@ -3,11 +3,11 @@
     python3 -uBS launch.py JOBDIR ATTEMPT
 
 Runs on the first node, outside any image, Python 3.6 and later, standard library only. It does not
-import `site`, which is slow to read from a home on NFS. srun starts launch_node.py on each node, or
-with MPI in each rank. The first task on each node connects to one of this program's addresses. When
-all have connected, world.N.json describes the nodes, and they start the engine's program in the
-image. The connections stay open, so this program notices a lost node. Exit code: the code of the
-first rank that failed; 69 if the nodes could not start.
+import `site`, which is slow to read from a home on NFS. srun starts launch_node.py on each node or,
+with MPI, in each rank. The first task on each node connects to one of this program's addresses.
+When all have connected, world.N.json describes the nodes, and they start the engine's program in
+the image. The connections stay open, so this program notices a lost node. Exit code: the code of
+the first rank that failed; 69 if the nodes could not start.
 """
 
 import hmac
@@ -41,7 +41,8 @@ WORD_S = 5.0
 REST_S = {"torchrun": 20.0, "mpi": 3.0}
 """Time for the other ranks to end after a rank has failed. Calls of MPI ignore signals."""
 END_S, LOST_S = 10.0, 2.0
-"""Times for the step to end: normally, and after the loss of a node, for which srun waits."""
+"""Times for the step to end: normally, and after the loss of a node, because srun waits for that
+node."""
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 """Times to wait until files of other nodes appear (nfs(5)): after a success, after a failure of a
 rank that may not have written files, and after a failure with a known reason."""

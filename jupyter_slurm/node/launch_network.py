@@ -27,7 +27,7 @@ MOST_INTERFACES = 256
 LOWEST_PORT = 20000
 """The lowest port to use. Ray's workers and well-known services use ports below it."""
 MOST_TRIES = 200
-"""Maximum number of ports to try. Shuffling all of them takes 10 ms."""
+"""Maximum number of ports to try, because shuffling all ports takes 10 ms."""
 
 
 def addresses(wanted: "Optional[str]") -> "List[str]":

@@ -57,7 +57,7 @@ RANK_OF = {"torchrun": "RANK", "mpi": "SLURM_PROCID"}
 """The environment variable with the rank of a process."""
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 OUR_FRAME = '  File "%s/' % OUR_FOLDER.encode("ascii", "backslashreplace").decode()
-"""The beginning of one of our frames, as faulthandler writes it."""
+"""The beginning of one of our stack frames, as faulthandler writes it."""
 OUR_FRAMES = tuple(OUR_FRAME + name for name in ("runner", "session"))
 
 

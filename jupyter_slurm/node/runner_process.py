@@ -44,7 +44,8 @@ class Interrupts:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
         self._unblock()
         # Restore the default handlers in forked processes: multiprocessing relies on SIGTERM to end
-        # them, even right after the fork. Python 3.6 does not have a hook for this.
+        # them, even right after the fork. Python 3.6 does not have a hook that runs in forked
+        # processes.
         register = getattr(os, "register_at_fork", None)
         if register is not None:
             register(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 HEED_S = 30.0
 """Time to react to an interrupt: many calls of PyTorch and MPI ignore it while they wait."""
 LAST_S = 5.0
-"""Time that rank 0 waits for the others once the session is killed by a signal."""
+"""Time that rank 0 waits for the others once a signal has killed the session."""
 SELDOM_S = 5.0
 """Seconds between checks for orders in a rank that the first rank on its node wakes."""
 PLACE_OF = {"torchrun": "LOCAL_RANK", "mpi": "SLURM_LOCALID"}
@@ -122,7 +122,7 @@ class First(Rank):
             self._gather(self.cell)
 
     def _gather(self, cell: session_files.Cell) -> None:
-        """Read the results of other ranks, and make the cell end in all of them."""
+        """Read the results of other ranks, and make the cell end in all ranks."""
         there = set(os.listdir(cell.folder))
         for rank in range(1, self.ranks):
             name = "result.0.%d.json" % rank

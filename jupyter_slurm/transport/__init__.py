@@ -227,7 +227,7 @@ class Transport(Protocol):
 
     def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as the machine sees it, without waiting. `answered` may
-        be called before this returns. After a failure, `answered` gets a ForwardError or
+        be called before this method returns. After a failure, `answered` gets a ForwardError or
         TransportError. Once the socket is connected, bytes flow both ways. Each direction ends
         independently; `sock` is closed after both have ended."""
 

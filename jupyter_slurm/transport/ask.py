@@ -46,8 +46,8 @@ class Ask(Protocol):
 
 
 def no_prompt(prompt: Prompt) -> str:
-    """Raise LoginNeededError instead of asking. Automatic operations, such as a reconnect, use
-    this."""
+    """Raise LoginNeededError instead of asking. Automatic operations, such as a reconnect, use this
+    function."""
     raise LoginNeededError(
         f"{prompt.host} asks a question that only you can answer.",
         hint="Log in with `%slurm login`.",

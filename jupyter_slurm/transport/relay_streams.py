@@ -33,7 +33,7 @@ _LONGEST_OF = {b"D": _NUMBER.size + _CHUNK, b"R": _NUMBER.size + 4 * 1024}
 _MOST_STREAMS = 256
 _UNREAD_MOST = 64 * 1024 * 1024
 """Maximum number of unread bytes of all streams together, a quarter of the sum of their windows.
-Above this, a large stream is reset."""
+Above this limit, a large stream is reset."""
 _UNREAD_NOTED = _WINDOW // 2
 """Unread bytes below which a stream is not reset, even if all streams together exceed the limit."""
 _OPEN_S = 20.0
@@ -82,7 +82,7 @@ class Streams:
         self._ended = False
         self._closing = False
         self.reason = ""
-        """The reason why we ended the relay: invalid data from it."""
+        """The reason why we ended the relay, after it sent invalid data."""
         self._said_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._channel_mask = selectors.EVENT_READ

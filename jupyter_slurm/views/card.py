@@ -236,7 +236,7 @@ def symbol(state: JobState) -> str:
 
 
 def colour(state: JobState) -> str:
-    """Return the colour as `#rrggbb`. It never appears without the state's word."""
+    """Return the colour of a state as `#rrggbb`. It never appears without the state's word."""
     return _COLOURS[state.tone]
 
 

@@ -1,5 +1,5 @@
 """Conversion of a job's outcome into the `CellFailed` that describes it, or None for a success. The
-magics, the handle and the command line use this. No I/O.
+magics, the job handle and the command line use this module. No I/O.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def stricter(one: Show, other: Show) -> Show:
 
 
 def trusted_as(output: Output, show: Show) -> Output:
-    """Return the output in the form that this trust allows."""
+    """Return the output in the form that `show` allows."""
     match output:
         case DisplayData() | UpdateDisplayData() | ExecuteResult() if show != "full":
             data = _bundle(output.data, show)

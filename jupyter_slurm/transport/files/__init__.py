@@ -47,7 +47,7 @@ _NAMED = 200
 a million files."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
-"""Maximum size in bytes of a file's entry in a listing; half of that is typical."""
+"""Maximum size of a file's entry in a listing, in bytes. Most entries take half of this size."""
 
 # $1 is a file to lock, and $2 the folder to touch, or to create if missing. The other arguments are
 # the command that lists the folder.
@@ -112,9 +112,9 @@ def mirror(
 ) -> TransferReport:
     """Push a folder as `push` does and delete all other files in `remote`. If all changes
     succeeded, also run `then` in `remote`, in the same round trip if possible. `lock` is a remote
-    file. The push holds its lock (flock(1), if available) while it moves files into place and runs
-    `then`, and while it touches `remote` before listing it. So a process that holds the lock can
-    safely remove a folder with an old modification time."""
+    file. The push holds the file's lock (flock(1), if available) while it moves files into place
+    and runs `then`, and while it touches `remote` before listing it. So a process that holds the
+    lock can safely remove a folder with an old modification time."""
     watcher = progress or Unwatched()
     outcome = TransferReport()
     again: dict[bytes, str] = {}

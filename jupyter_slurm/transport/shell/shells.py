@@ -1,6 +1,7 @@
-"""Shells on the cluster: opened with the right environment, lent out, replaced when lost.
+"""Shells on the cluster. This module opens them with the right environment, lends them to callers,
+and replaces lost shells.
 
-This module decides which call gets one of the few sessions that sshd allows, and which commands to
+It also decides which call gets one of the few sessions that sshd allows, and which commands to
 repeat after a lost connection.
 """
 

@@ -1,4 +1,5 @@
-"""The connection to one cluster, shared by all callers: opened once, kept, reconnected.
+"""The connection to one cluster, shared by all callers. It is opened once, kept open, and
+reconnected.
 
 This module manages the state of a connection, and the callers that wait for it. `watchdog.py`
 checks the hops, and `sessions.py` limits their sessions.
@@ -375,8 +376,8 @@ class SshConnection:
         return time.monotonic() - began_s
 
     def suspect(self) -> None:
-        """Check the connection now, because it hung for a caller. This takes up to 3 s per hop, and
-        twice that for the last."""
+        """Check the connection now, because a call over it hung. The check takes up to 3 s per hop,
+        and up to 6 s for the last hop."""
         self._watchdog.look()
 
     # --- for the watchdog ---

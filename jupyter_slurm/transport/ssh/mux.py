@@ -1,7 +1,8 @@
 """Commands and tunnels over an OpenSSH master, with its own protocol (PROTOCOL.mux in OpenSSH).
 
-This works like `ssh -S`, but without a process per command: the master gets descriptors and moves
-the data itself. Each request has its own control connection. Other clients may use the same master.
+The module works like `ssh -S`, but without a process per command: the master gets descriptors and
+moves the data itself. Each request has its own control connection. Other clients may use the same
+master.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ ConnectionLostError."""
 
 
 class RefusedError(Exception):
-    """The host refused. The master's log already has the reason."""
+    """The host refused the request. The master's log already has the reason."""
 
 
 class Link(Protocol):
@@ -84,8 +85,8 @@ class Session:
         return None
 
     def close(self) -> None:
-        """End the command's input and stop reading its output. Any thread may call this; it wakes
-        threads that wait on the sockets."""
+        """End the command's input and stop reading its output. Any thread may call this method,
+        which wakes threads that wait on the sockets."""
         self._closed = True
         for sock in (self.stdin, self.stdout, self.stderr):
             with contextlib.suppress(OSError):

@@ -87,8 +87,8 @@ class Questions:
 
     def serve(self, ssh: int, ask: Ask, end: Callable[[], None]) -> None:
         """Accept one question and get its answer. `ssh` is the process of this login, and `end`
-        ends it. Without an answer, `ssh` would continue with an empty one, which counts as a wrong
-        password. So end `ssh` before `askpass` gets a reply.
+        ends it. Without an answer, `ssh` would continue with an empty answer, which counts as a
+        wrong password. So end `ssh` before `askpass` gets a reply.
         """
         conn, _ = self.listener.accept()
         with conn:

@@ -357,7 +357,7 @@ def most_read(spans: Sequence[Span]) -> int:
 
 
 def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
-    """Return the content; None if the file does not exist. Raises FileAccessError."""
+    """Return the content of the span; None if the file does not exist. Raises FileAccessError."""
     if answer.status == "0" and not answer.stderr:
         if span.limit is None and len(answer.stdout) > limits.FILE_BYTES:
             raise limits.too_large(span.path, limits.FILE_BYTES)
@@ -376,7 +376,7 @@ def exists_script(path: PurePosixPath) -> bytes:
 
 
 def listing_script(folder: PurePosixPath) -> bytes:
-    """Return a script that prints each name followed by a slash. It needs GNU find."""
+    """Return a script that prints each name in the folder and a slash. It needs GNU find."""
     find = b"find . -mindepth 1 -maxdepth 1 -printf '%f/' 2>/dev/null"
     return b"( cd %b 2>/dev/null && %b ); _m 0" % (quote_path(folder), find)
 

@@ -80,8 +80,8 @@ class Watchdog:
                     self._look()
 
     def look(self) -> None:
-        """Ping the hops, and drop those that do not answer. One thread at a time does this; others
-        wait for its result."""
+        """Ping the hops, and drop those that do not answer. One thread at a time pings; other
+        threads wait for its result."""
         began = time.monotonic()
         with self._looking:
             if self._looked_at < began:
