@@ -39,7 +39,7 @@ class Asked:
 
 
 class FarSide:
-    """The connection. If `needed`, calls of the cluster raise LoginNeededError until a login."""
+    """The connection. If `needed`, calls to the cluster raise LoginNeededError until a login."""
 
     def __init__(self) -> None:
         self.script: list[Asked] = []
@@ -65,7 +65,7 @@ class FarSide:
         self.script, self.needed = list(script), True
 
     def far(self) -> None:
-        """Called first by each call of the cluster."""
+        """Raise LoginNeededError if a login is needed. Each call to the cluster does this first."""
         if self.needed:
             raise LoginNeededError("The connection to fake needs a login.", hint="%slurm login")
 

@@ -98,7 +98,7 @@ def test_agent_that_cannot_start_is_explained(
     agent_home.client().check()
 
 
-def test_too_long_socket_path_is_named(agent_home: AgentHome) -> None:
+def test_too_long_socket_path_is_reported(agent_home: AgentHome) -> None:
     folder = agent_home.folder / ("x" * 120)
     with pytest.raises(AgentError, match=r"cannot listen at .*x{120}.*too long"):
         AgentClient(folder / "agent.sock", agent_home.command).check()
@@ -169,7 +169,7 @@ def test_unsafe_call_is_not_repeated(agent_home: AgentHome, api: AgentClient) ->
         api.cancel("none")
 
 
-def test_hanging_agent_is_named_in_the_error(
+def test_error_names_hanging_agent(
     agent_home: AgentHome, api: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = api.status().pid
@@ -223,7 +223,7 @@ def test_threads_get_their_own_answers(api: AgentClient) -> None:
     assert answers == [f"squeue\t{word}" for word in words]
 
 
-def test_interrupted_call_keeps_the_client_usable(agent_home: AgentHome) -> None:
+def test_client_stays_usable_after_an_interrupted_call(agent_home: AgentHome) -> None:
     watcher = agent_home.client()
     program = agent_home.python(
         "try:\n    client.changes(client.changes().cursor, 60.0)\n"

@@ -80,7 +80,7 @@ def test_error_counts_and_groups_failed_tasks(
     assert isinstance(error.table, pandas.DataFrame)
 
 
-def test_unreadable_outputs_are_named(tmp_path: Path) -> None:
+def test_unreadable_outputs_are_reported(tmp_path: Path) -> None:
     found, tasks = result(tmp_path)
     write_variables(tmp_path / "1.vars", ["other"], {"other": 1})
     failed: dict[str, str] = {}

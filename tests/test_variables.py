@@ -39,7 +39,7 @@ def test_written_variables_are_read(tmp_path: Path) -> None:
     assert back["b"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_each_unpicklable_variable_is_named_with_its_reason(tmp_path: Path) -> None:
+def test_each_unpicklable_variable_is_reported_with_its_reason(tmp_path: Path) -> None:
     values = {"fine": 1, "lock": [threading.Lock()], "stream": (tmp_path / "x").open("w")}
     with values["stream"], pytest.raises(VariableError) as caught:  # type: ignore[attr-defined]
         write_variables(tmp_path / "f", list(values), values)

@@ -1,6 +1,6 @@
 """An agent that tests can break: the real process around an Api in memory.
 
-As a program it runs `python -m jupyter_slurm.agent` with that service. Some job ids and options
+As a program it runs `python -m jupyter_slurm.agent` with that service. Some job IDs and options
 make calls misbehave: see `MemoryService.job` and `submit`.
 """
 
@@ -66,8 +66,8 @@ from tests.queue_side import QueueSide
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
 LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
-"""A JSON file with the results of `lab_entry` by job ID, and those of `dashboard_entry` by
-ID/NAME."""
+"""Environment variable for the path of a JSON file. The file has the results of `lab_entry` by job
+ID and the results of `dashboard_entry` by ID/NAME."""
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
@@ -85,7 +85,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
 
     # --- what the agent needs in addition to Api ---
     def kernel(self, job_id: str) -> socket.socket:
-        """Return a socket that echoes."""
+        """Return a socket that echoes all data."""
         if job_id == "nojob":
             raise NotFoundError("Job nojob not found.")
         near, far = socket.socketpair()

@@ -34,7 +34,7 @@ def test_second_agent_does_not_take_the_lock_of_a_responding_agent(
     assert take(path, 60.0) is None
 
 
-def test_silent_agent_is_named_with_its_process_id(path: Path) -> None:
+def test_error_names_process_id_of_a_silent_agent(path: Path) -> None:
     taken = take(path, 0.0)
     assert taken is not None
     pid = Path("agent.lock").read_text().strip()

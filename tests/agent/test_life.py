@@ -81,6 +81,6 @@ def test_agent_process_does_not_contain_tokens_or_notebook_variables(
 
 
 @pytest.mark.parametrize("text", ["20m", "0", "nan"])
-def test_invalid_idle_time_is_rejected_and_named(text: str) -> None:
+def test_error_for_an_invalid_idle_time_names_the_variable(text: str) -> None:
     with pytest.raises(ConfigError, match=IDLE_VARIABLE):
         idle_s(text)

@@ -1,4 +1,4 @@
-"""The agent's log: small, private, and without the texts of errors."""
+"""The agent's log, which is small and private and contains no text of cells."""
 
 from __future__ import annotations
 

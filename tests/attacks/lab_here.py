@@ -1,4 +1,4 @@
-"""A lab's local port as the agent opens it, in front of a local server; and other real users of
+"""A lab's local port, which the agent opens in front of a local server, and other real users of
 this machine."""
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_job_output_cannot_run_code_in_the_page(
 
 
 @pytest.mark.parametrize(("mine", "clusters"), [("text", "sandboxed"), ("sandboxed", "text")])
-def test_stricter_limit_of_setting_and_profile_applies(
+def test_stricter_limit_from_setting_or_profile_applies(
     shell: Shell, api: FakeApi, mine: str, clusters: Show
 ) -> None:
     shell.run(f"%config SlurmMagics.show = {mine!r}")

@@ -42,7 +42,7 @@ STEERING = re.compile(r"[^\x20-\x7e\n\u00a0-\U0010ffff]|[\u200b-\u200f\u202a-\u2
 
 
 def made(kind: Any, state: JobState) -> Any:
-    """Return a value of this type with `SAYS` as every text."""
+    """Return a value of type `kind` in which every text is `SAYS`."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return made(next(one for one in args if one is not type(None)), state)
@@ -71,8 +71,8 @@ def made(kind: Any, state: JobState) -> Any:
 
 
 class HostileApi:
-    """Stand-in for Api that answers every call with `made`, and calls in `refused` with a hostile
-    error."""
+    """Stand-in for Api. It answers calls with a value from `made`, and calls in `refused` with a
+    hostile error."""
 
     def __init__(self, state: JobState, *refused: str) -> None:
         self._state = state

@@ -28,7 +28,7 @@ PAGES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def browser(served: Served) -> Client:
-    """Return a browser logged in with the password, which sends its cookie for any page."""
+    """Return a browser that is logged in with the password and sends its cookie for any page."""
     return served.stranger().log_in()
 
 

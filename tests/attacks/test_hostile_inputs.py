@@ -56,7 +56,7 @@ COUNT = 2_000
 MOST_BYTES = 48 * 2**20
 """Memory limit for one input. The longest inputs have a few hundred thousand bytes."""
 QUICK_S = 0.001
-"""CPU time too short to fill that much memory on any machine. Tracing allocations triples the time,
+"""A CPU time too short to fill `MOST_BYTES` on any machine. Tracing allocations triples the time,
 so only inputs that take longer are parsed again with tracing."""
 KEY = b"the job's key"
 
@@ -166,7 +166,7 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
 }  # fmt: skip
 THEIR_ERRORS: Mapping[str, type[Exception]] = {"node lists": ValueError}
-"""Parsers that may raise our errors: users type node lists, too."""
+"""The type of error that a parser may raise besides ours. Users type node lists, too."""
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -29,7 +29,7 @@ MIB = 1 << 20
 MOST_MIB = 300
 """The agent's memory limit."""
 LINE_MIB = 100
-"""Size of an output line that is too long. It must be read to be skipped."""
+"""Size of an output line that is too long. The agent must read the line to skip it."""
 ENDS_S = 200.0
 
 HERE = """\
@@ -47,7 +47,7 @@ def end_the_runner():
     os.kill(os.getppid(), 9)
     time.sleep(60)
 """
-"""Code at the start of each cell: it finds the job's folder."""
+"""Code at the start of each cell. It finds the job's folder."""
 
 CELLS = {
     "a line without end": """
@@ -113,7 +113,7 @@ exec PYTHON "$@"
 class There:
     api: AgentClient
     shared: Path
-    """The setup: a folder shared with the jobs, and the agent."""
+    """The agent, and a folder that it shares with the jobs."""
 
     def submit(self, asked: JobSpec, cluster: str) -> str:
         return self.api.submit(replace(asked, cluster=cluster)).id

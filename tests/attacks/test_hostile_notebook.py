@@ -39,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def port() -> int:
-    """Return any free port, since the module has only one server."""
+    """Return 0 for any free port, since the module has only one server."""
     return 0
 
 
@@ -158,8 +158,8 @@ def _open(files: Locator, name: str, with_what: str | None = None) -> None:
 
 
 def _ran(page: Page) -> bool:
-    """Return whether any code has run. First wait until a later image fails to load, so that the
-    file's own image has failed before."""
+    """Return whether any code has run. First wait until a later image fails to load. By then the
+    file's own image has failed, too."""
     harmed = page.evaluate(
         """async () => {
             const later = new Image();
@@ -226,8 +226,8 @@ def test_opened_files_run_nothing(files: Locator, page: Page) -> None:
     read: list[str] = []
 
     def answer_once(route: Route) -> None:
-        """The HTML viewer stays empty if it starts during a second read of the page, which takes as
-        long as the cluster needs."""
+        """Answer only the first request for the page. The HTML viewer stays empty if it starts
+        during a second read, and the cluster may answer slowly."""
         asked = (route.request.post_data or "").partition('"path":"')[2].partition('"')[0]
         read.append(asked)
         if not asked.endswith("/page.html") or read.count(asked) == 1:

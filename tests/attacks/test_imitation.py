@@ -75,7 +75,7 @@ class AskingConnection:
         (Prompt(QuestionKind.PASSPHRASE, HOST, OURS), False),
     ],
 )
-def test_question_from_a_host_that_names_a_key_is_marked(
+def test_hosts_question_that_names_a_key_is_marked(
     tmp_path: Path, prompt: Prompt, named: bool
 ) -> None:
     login = Login("far", AskingConnection(prompt), lambda: None)

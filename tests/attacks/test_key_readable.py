@@ -53,7 +53,7 @@ print(json.dumps([seen, opened, made]))
 
 
 def eve_sees(*roots: Path) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return the paths below each folder that Eve can list, open, and write into."""
+    """Return three lists of paths below the folders: those that Eve can list, open and write to."""
     words = [sys.executable, "-IS", "-c", LOOK, *map(str, roots)]
     done = subprocess.run(
         words, user=EVE, group=EVE, extra_groups=[PROJECT], capture_output=True, check=True
@@ -93,7 +93,7 @@ def umask_of_a_project() -> Iterator[None]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Yield a folder that all users can enter; they cannot enter pytest's own."""
+    """Yield a folder that all users can enter. They cannot enter pytest's own folders."""
     folder = Path(tempfile.mkdtemp(prefix="key-"))
     folder.chmod(0o755)
     yield folder

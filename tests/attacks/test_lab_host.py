@@ -75,7 +75,8 @@ def test_redirecting_lab_does_not_get_cookies_of_the_users_jupyter(
 
     port = port_of(here)
     away = f"Location: http://{name}:{port}/stolen"
-    # Once by navigation, and once by subresources.
+    # For /go, the lab redirects the browser to localhost. Its other pages have a picture on
+    # localhost.
     far.answers = lambda request: (
         page("", away, status="302 Found")
         if request.startswith(b"GET /go")

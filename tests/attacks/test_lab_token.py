@@ -76,7 +76,7 @@ def entry_page(here: LabHere, folder: Path) -> str:
 def test_listener_on_the_other_loopback_address_does_not_get_the_token(
     here: LabHere, far: FarServer, browser: Browser, tmp_path: Path
 ) -> None:
-    """A browser tries the other loopback first, and any user can list open ports."""
+    """A browser tries the other loopback address first, and any user can list open ports."""
     lab = here.open()
     with other_user(lab.port, "::1", answer="the impostor") as other, new_page(browser) as tab:
         tab.goto(entry_page(here, tmp_path))

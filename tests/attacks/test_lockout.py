@@ -385,7 +385,7 @@ GARBAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_unreadable_record_is_named_and_other_records_are_read(far: Far, kind: str) -> None:
+def test_unreadable_record_is_reported_and_other_records_are_read(far: Far, kind: str) -> None:
     far.records.save(record("running"))
     (path,) = far.record_files()
     GARBAGE[kind](path)

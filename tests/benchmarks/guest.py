@@ -264,8 +264,7 @@ class Crowd:
             one.join()
 
     def load(self, count: int, users: str, seconds: float) -> Load:
-        """Measure for that time. First wait one interval of squeue, until new users have
-        settled."""
+        """Measure for `seconds`. First wait for one squeue interval, so that new users settle."""
         time.sleep(10)
         self.place.run("sdiag", "--reset")
         counts, began_s = [], time.monotonic()

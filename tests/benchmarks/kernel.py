@@ -55,7 +55,7 @@ _ECHO = (
     "os.write(1, b'!')\nwhile data := os.read(0, 1): os.write(1, data)"
 )
 _ASKED = re.compile(r"^\s+([A-Z_]+)\s+\( *\d+\) count:(\d+)", re.MULTILINE)
-"""Pattern of a request kind in sdiag's output."""
+"""Pattern for a kind of request in sdiag's output."""
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
     scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 1] [--delay-ms 20]
 
 The start is measured from the form's call until the page responds and a kernel started there has
-run a cell. All candidates use one sshd of this machine, one private cluster and one JupyterLab.
+run a cell. All candidates use one sshd on this machine, one private cluster and one JupyterLab.
 Then a download from a lab is measured through its tunnel and through `ssh -L`, with the same
 cipher. With a delay, all use one slow line with that round trip.
 """

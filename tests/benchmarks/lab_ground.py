@@ -27,7 +27,7 @@ from tests.ssh.waiting import wait_until
 CIPHER = "aes128-gcm@openssh.com"
 """OpenSSH's fastest cipher, used for both candidates."""
 _PEER = "jupyter-forward==2025.1.16"
-"""The tool, in its own venv, so that no project needs it."""
+"""The compared tool. It has its own venv, so it is not a dependency of this project."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def ground(folder: Path, delay_s: float = 0.0) -> Iterator[Ground]:
     with keeping() as keeper, running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
         place = make_folder(keeper, "bench-lab-")
         env = {
-            # This keeps bash from reading .bashrc, see PLAIN_SHELL.
+            # This keeps bash from reading .bashrc; see PLAIN_SHELL.
             "SHLVL": "2",
             "PATH": os.pathsep.join(
                 [str(Path(sys.executable).parent), str(cluster.folder / "bin"), os.defpath]

@@ -32,7 +32,8 @@ from tests.ssh.kept import keeping
 from tests.ssh.sshd import Sshd
 
 _ROUNDS = 1
-"""The number of starts. Only the fastest counts: the others depend on other load of the machine."""
+"""The number of starts. Only the fastest counts, since the others depend on other load on the
+machine."""
 
 
 def main() -> None:

@@ -161,7 +161,7 @@ def keystrokes(page: Page, words: Sequence[tuple[str, str]], *, ours: bool) -> l
 
 
 def bytes_in(page: Page, seconds: float) -> int:
-    """Return the bytes of the queue that the page receives in that time."""
+    """Return the bytes of the queue that the page receives in `seconds`."""
     before: list[Any] = page.evaluate("bench.data()")
     page.wait_for_timeout(seconds * 1000)
     after: list[Any] = page.evaluate("bench.data()")

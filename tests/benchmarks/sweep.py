@@ -64,7 +64,7 @@ def against_submitit(folder: Path, rounds: int) -> bool:
 
 
 def measured(shell: InteractiveShell, folder: Path, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each candidate, the other tool's last."""
+    """Return the seconds of each candidate. The seconds of the other tool come last."""
     ways: dict[str, Callable[[], float]] = {
         "js.map": partial(seconds, with_map),
         "%%slurm --sweep": lambda: run_cell(shell, CELL),

@@ -185,7 +185,8 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Update:
-    """An update, in ms: CPU time and time of the main thread's work, and the whole time."""
+    """The times of an update in ms: the main thread's CPU time, its busy time, and the whole
+    duration."""
 
     cpu: float
     busy: float
@@ -286,7 +287,7 @@ def updates_in(events: Iterable[dict[str, Any]]) -> Iterator[Update]:
         if mark["name"] == "news":
             news_us = news_us or mark["ts"]
         elif news_us is not None:
-            # The message arrives in the first task, and the last one only marks the end.
+            # The message arrives in the first task, and the last task only marks the end.
             of_update = [
                 one for one in tasks if one["ts"] + one["dur"] > news_us and one["ts"] < mark["ts"]
             ]

@@ -40,7 +40,7 @@ def ran(name: str, words: Sequence[str], tmp_path: Path) -> tuple[int, str]:
     """Run a benchmark; return its exit code and output."""
     argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *words]
     env = {**os.environ, **jupyter_homes(tmp_path), "PYTHONPATH": str(ROOT)}
-    # Not a pipe: it would end only with the last of the benchmark's processes.
+    # A pipe would end only with the last of the benchmark's processes.
     with (tmp_path / "said").open("w") as log:
         done = subprocess.run(argv, cwd=ROOT, env=env, stdout=log, stderr=log, check=False)
     said = (tmp_path / "said").read_text()

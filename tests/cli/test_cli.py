@@ -340,7 +340,9 @@ def test_detach_prints_only_the_id_on_stdout(run: Run, tmp_path: Path) -> None:
     assert f"jupyter slurm attach {api.specs[0].id}" in err
 
 
-def test_run_passes_words_after_the_dashes_to_the_images_program(run: Run, tmp_path: Path) -> None:
+def test_run_passes_arguments_after_the_dashes_to_the_images_program(
+    run: Run, tmp_path: Path
+) -> None:
     api = MemoryApi([Stream(name="stdout", text="Hello\n")])
     words = ("nvcr.io/nvidia/pytorch:22.11-py3", "--time", "5m", "--", "--lr", "$x 'y'", "--image")
     code, out, _ = run(api, "run", *words)

@@ -143,7 +143,9 @@ def _behind_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.api, "connect", through)
 
 
-def test_unreachable_host_prompts_for_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_prompts_for_a_gateway_if_the_host_is_unreachable(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _behind_a_gateway(run, monkeypatch)
     run.lines = ["login1", "gw", "", "", "yes", "no"]
     code, out, err = run("clusters", "add", "arandu")

@@ -27,7 +27,7 @@ awk -v folder="$1" '$2 == folder || index($2, folder "/") == 1 { print $2 }' /pr
   sort -r | xargs -r umount -l
 rm -rf "$1"
 """
-"""Unmount what a killed daemon leaves mounted."""
+"""Script that unmounts file systems of a killed daemon and removes its folder."""
 
 
 @dataclass(frozen=True)

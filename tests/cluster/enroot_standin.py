@@ -271,7 +271,7 @@ def start(
     source, point, _ = mount.split(":") if mount else ("", "", "")
     mounts = [(source, point)] if mount else []
     for line in asked:
-        # with "no rc" this fails: otherwise the image's entrypoint would run
+        # a line "no rc" fails here, since the image's entrypoint would run without `rc`
         src, dst, flags = line.split(" ")
         assert flags.startswith("x-create=auto,rbind")
         src = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), src)

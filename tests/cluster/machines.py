@@ -62,7 +62,7 @@ class Node:
     machine: Machine
     address: str
     folder: Path
-    """`tmp` and `shm` below it are the node's /tmp and /dev/shm, and `images` is its `images`."""
+    """The folder with the node's /tmp in `tmp`, its /dev/shm in `shm`, and its `images`."""
 
     @property
     def name(self) -> str:

@@ -221,7 +221,7 @@ def test_session_can_be_named(line: str, name: str, detach: bool | None) -> None
 @pytest.mark.parametrize(
     "words", ["--gpus 1", "--image i", "--runtime none", "--module m", "--env A=1", "--mount /d"]
 )
-def test_cell_of_a_session_rejects_options_of_the_session(words: str) -> None:
+def test_cell_in_a_session_rejects_options_for_the_session(words: str) -> None:
     name = words.split(maxsplit=1)[0]
     with pytest.raises(RequestError, match=f"{name} cannot be used in a session"):
         job(parse(split(f"{words} --session")), "1")

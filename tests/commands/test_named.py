@@ -1,4 +1,5 @@
-"""Commands that messages below the front ends name, which every front end must have."""
+"""Commands in the messages of packages below the front ends. Every front end must have these
+commands."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ NAMED = re.compile(r"(?<!%)(%slurm|jupyter slurm) ([a-z ]+)")
 
 
 def literals() -> Iterator[tuple[str, str]]:
-    """Yield every string of those packages except docstrings, and its file."""
+    """Yield every string in the packages below the front ends, except docstrings, and its file."""
     package = Path(jupyter_slurm.__file__).parent
     for file in (one for name in BELOW for one in (package / name).rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))

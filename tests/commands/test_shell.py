@@ -58,6 +58,6 @@ def test_terminal_command_parses_to_the_same_request(words: str) -> None:
         ("htop", "htop"),
     ],
 )
-def test_invalid_words_are_named(words: str, named: str) -> None:
+def test_invalid_arguments_are_rejected(words: str, named: str) -> None:
     with pytest.raises(RequestError, match=named):
         parse(words.split())

@@ -144,7 +144,7 @@ def place_of_its_own(command: Command) -> bool:
         ("salloc --nodes 2", "`salloc` is not supported"),
     ],
 )
-def test_invalid_words_are_named(words: str, said: str) -> None:
+def test_invalid_arguments_are_rejected(words: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         read_whole(words.split())
 
@@ -156,7 +156,7 @@ def read_whole(words: list[str]) -> None:
         of_job(command, args.words)
 
 
-def test_words_after_two_dashes_are_not_options() -> None:
+def test_arguments_after_two_dashes_are_not_options() -> None:
     command, behind = find(["push", "--exclude=-x", "--", "--odd", "-f"], "notebook")
     args = read_arguments(command, behind, "notebook")
     assert (args.local, args.remote, args.exclude) == ("--odd", "-f", ("-x",))

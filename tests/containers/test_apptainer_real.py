@@ -94,7 +94,7 @@ def test_arguments_arrive_unchanged(way: Way, box: Box, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "quo'te\"d"])
-def test_working_folder_can_have_any_name(name: str, way: Way, box: Box, tmp_path: Path) -> None:
+def test_working_directory_can_have_any_name(name: str, way: Way, box: Box, tmp_path: Path) -> None:
     folder = Path(box.job_dir, name)
     folder.mkdir()
     done = run(way, replace(box, workdir=str(folder)), tmp_path, "sh", "-c", "echo here >file")

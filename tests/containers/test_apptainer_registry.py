@@ -109,7 +109,7 @@ def pushed(registry: Registry, docker_engine: DockerEngine, shell_only: Path) ->
     return registry.push(docker_engine, "small:1", "team/small:1")
 
 
-def test_registry_without_a_login_is_reported(
+def test_missing_login_to_a_registry_is_reported(
     made: MakeSite, apptainer_engine: ApptainerEngine, registry: Registry
 ) -> None:
     site = made(env=apptainer_engine.unprivileged | _LOCAL)

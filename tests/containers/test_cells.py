@@ -83,7 +83,7 @@ def _singularity(request: pytest.FixtureRequest) -> Means:
 
 
 def _pyxis(request: pytest.FixtureRequest) -> Means:
-    """True if job folders with spaces are rejected; see `test_pyxis.py`."""
+    """The stand-in for pyxis, with a job root without spaces; see `test_pyxis.py`."""
     standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
     settings = {"setup": standin.setup, "job_root": str(standin.folder / "jobs")}
     return Means("pyxis", _squash_image(request), settings, standin.containers)

@@ -96,7 +96,7 @@ def test_arguments_arrive_unchanged(box: Box, tmp_path: Path) -> None:
     assert done.stdout == f"{HOSTILE}\n"
 
 
-def test_default_working_folder_is_the_home_of_the_node(box: Box, tmp_path: Path) -> None:
+def test_default_working_directory_is_the_home_on_the_node(box: Box, tmp_path: Path) -> None:
     done = run(box, tmp_path, "sh", "-c", 'pwd; echo "$HOME"; echo kept >file')
     where, home = done.stdout.splitlines()
     assert where == home
@@ -104,7 +104,7 @@ def test_default_working_folder_is_the_home_of_the_node(box: Box, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["a b", "quo'te\"d"])
-def test_working_folder_can_be_below_the_home(name: str, box: Box, tmp_path: Path) -> None:
+def test_working_directory_can_be_below_the_home(name: str, box: Box, tmp_path: Path) -> None:
     (tmp_path / "home" / name).mkdir(parents=True)
     done = run(replace(box, workdir=f"~/{name}"), tmp_path, "sh", "-c", "echo here >file")
     assert done.stderr == ""

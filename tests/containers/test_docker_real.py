@@ -95,7 +95,7 @@ def failed(job: Job, sentence: str, advice: str) -> None:
     assert "\n" not in str(job.why or "")
 
 
-def test_registry_without_a_login_is_reported(made: MakeSite, pushed: str) -> None:
+def test_missing_login_to_a_registry_is_reported(made: MakeSite, pushed: str) -> None:
     job = run(made(), image=pushed)
     failed(job, "Cannot pull the image: the registry denied access", "docker login")
 

@@ -51,7 +51,7 @@ def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
     )
 
 
-def test_our_named_images_precede_the_sites_and_site_copies_precede_our_pulls() -> None:
+def test_our_named_images_precede_site_images_and_site_copies_precede_our_pulls() -> None:
     site = {"mine": "/site/mine.sif", "ubuntu": "/site/ubuntu+22.04.sif"}
     ours = {"mine": "/ours/m", "docker.io/library/ubuntu:22.04": "/ours/u"}
     assert found("mine", site, ours) == found("short", site, ours) == "/ours/m"

@@ -41,7 +41,7 @@ def find(
         ("pytorch+22.11.sqfs", "pytorch+22.11.sqfs"),
     ],
 )
-def test_image_folder_is_searched_by_the_names_of_ch_image(reference: str, name: str) -> None:
+def test_image_folder_is_searched_for_names_that_ch_image_uses(reference: str, name: str) -> None:
     assert find(reference, {"/none": [], "/images": [name]}) == f"/images/{name}"
 
 

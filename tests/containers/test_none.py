@@ -36,7 +36,7 @@ def test_working_directory_can_have_any_name(start: str, name: str, tmp_path: Pa
     assert (done.stdout, done.stderr) == (f"{tmp_path / name}\n", "")
 
 
-def test_missing_working_directory_is_named(tmp_path: Path) -> None:
+def test_error_names_missing_working_directory(tmp_path: Path) -> None:
     done = run(Box(job_dir="/j", workdir="/nowhere/at all"), "pwd", HOME=str(tmp_path))
     assert done.returncode != 0
     assert "/nowhere/at all" in done.stderr

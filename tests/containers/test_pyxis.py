@@ -159,7 +159,7 @@ def test_python_and_pyxis_settings_of_the_node_do_not_enter_the_container(called
     assert env["ENROOT_LOGIN_SHELL"] == "no"
 
 
-def test_exit_code_is_passed_on_without_messages_of_srun(called: Called) -> None:
+def test_exit_code_is_passed_on_without_messages_from_srun(called: Called) -> None:
     done = called(RC="3")
     assert (done["rc"], done["stderr"]) == (3, "pyxis: importing docker image: x\n")
 

@@ -94,7 +94,7 @@ def test_list_below_pip_has_one_requirement_per_line() -> None:
         ("a\0b", "NUL"),
     ],
 )
-def test_errors_in_a_recipe_are_named(text: str, said: str) -> None:
+def test_invalid_recipe_is_rejected(text: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         lines(text)
 

@@ -109,7 +109,7 @@ def test_changes_by_the_cell_are_visible_in_a_terminal(ground: Ground) -> None:
     terminal = opened(ground, job.id)
     assert answer(terminal, 'ls /opt; echo "$MINE.$TERM"') == "mine\r\na\r\nb.dumb\r\n"
     close(terminal)
-    # Without that information the terminal is in a separate container with the same image.
+    # Without this file, the terminal runs in a separate container with the same image.
     Path(job.job_dir, "program.pid").unlink()
     apart = opened(ground, job.id)
     assert answer(apart, 'ls /opt; echo "$MINE.$TERM"') == "a\r\nb.dumb\r\n"

@@ -121,7 +121,7 @@ def a_mark() -> str:
 # --- programs ---
 
 
-def test_every_word_arrives_unchanged(transport: Transport) -> None:
+def test_every_argument_arrives_unchanged(transport: Transport) -> None:
     for word in WORDS:
         done = transport.run(["sh", "-c", 'printf %s. "$1"; exit 0', "sh", word])
         assert done == (0, os.fsencode(word) + b".", b"")
@@ -158,7 +158,7 @@ def test_exit_code_is_returned_and_a_signal_is_a_negative_number(transport: Tran
     assert transport.run(["sh", "-c", "kill -9 $$"]) == (-9, b"", b"")
 
 
-def test_missing_program_is_named(transport: Transport) -> None:
+def test_error_names_missing_program(transport: Transport) -> None:
     with pytest.raises(TransportError, match="no program `/no/such program`"):
         transport.run(["/no/such program"])
 
@@ -214,7 +214,7 @@ def test_local_file_is_moved_and_a_repeated_upload_works(
     assert stat.S_IMODE((there / "job" / "in").stat().st_mode) == 0o600
 
 
-def test_unwritable_folder_is_named_and_nothing_runs(
+def test_error_names_unwritable_folder_and_nothing_runs(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
     upload = tmp_path / "upload"
@@ -325,7 +325,7 @@ def test_too_large_files_and_pipes_are_refused(transport: Transport, there: Path
     assert found == {far(there / "large"): 1 << 40}
 
 
-def test_program_that_prints_endlessly_is_killed_and_named(transport: Transport) -> None:
+def test_program_that_prints_endlessly_is_killed_and_reported(transport: Transport) -> None:
     with pytest.raises(TooMuchError, match=r"`sh` printed more than .* standard output"):
         transport.run(["sh", "-c", "exec cat /dev/zero"])
     assert transport.run(["echo", "well"]).stdout == b"well\n"
@@ -342,7 +342,7 @@ def test_names_that_are_not_utf8_are_not_listed(transport: Transport, there: Pat
     )
 
 
-def test_tree_is_removed_and_a_missing_tree_ignored(transport: Transport, there: Path) -> None:
+def test_tree_is_removed_and_missing_tree_is_ignored(transport: Transport, there: Path) -> None:
     folder = there / "-it's $x\n"
     transport.upload_and_run(far(folder), {"a/b": b"1"}, ["true"])
     file = there / "a file's"
@@ -381,7 +381,7 @@ def test_parts_of_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
     assert done.stdout == b"head" + content[5:2_500_005] + b"middle" + content[2_999_000:] + b"tail"
 
 
-def test_read_error_of_a_part_of_a_file_is_raised(transport: Transport, tmp_path: Path) -> None:
+def test_read_error_in_a_part_of_a_file_is_raised(transport: Transport, tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb", buffering=0) as file:  # opened only for writing
         file.write(bytes(3_000_000))
         with pytest.raises(OSError, match=r"not open for reading|Bad file descriptor"):
@@ -481,7 +481,7 @@ def test_each_direction_of_a_connection_closes_separately(transport: Transport) 
                 assert _to_its_end(near) == b"answer"
 
 
-def test_closed_port_is_named_and_the_socket_stays_open(
+def test_error_names_closed_port_and_the_socket_stays_open(
     transport: Transport,
 ) -> None:
     near, given = socket.socketpair()

@@ -33,7 +33,7 @@ UNIPI = Dress(
 
 @pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.long
-def test_image_is_built_and_every_model_of_the_search_returned(
+def test_image_is_built_and_the_search_returns_every_model(
     dressed: Callable[[Dress], Dressed],
     demo_image: Path,
     engines_python: Path,

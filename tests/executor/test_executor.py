@@ -142,7 +142,7 @@ def test_slurms_reason_is_in_the_exception(make: Make, api: Pool, state: JobStat
     gate.open()
 
 
-def test_job_cancelled_before_it_started_is_a_cancelled_future(make: Make, api: Pool) -> None:
+def test_cancelling_a_waiting_job_cancels_its_future(make: Make, api: Pool) -> None:
     api.is_full = True
     future = make().submit(pow, 2, 3)
     api.kill(future.id, JobState.CANCELLED, "It was cancelled by you.")

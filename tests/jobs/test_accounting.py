@@ -63,7 +63,7 @@ def a_script_has_used_so_much(site: Site) -> None:
 
 
 def what_the_controller_forgot_is_remembered(site: Site, tmp_path: Path) -> None:
-    """This includes the IDs of an array's tasks, which are in the names of their files."""
+    """Accounting also has the IDs of an array's tasks, which are in the names of their files."""
     code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
     code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"
     options = {"array": "1-3%1", "output": f"{tmp_path}/%j.txt"}

@@ -90,7 +90,8 @@ class Seen:
         return " ".join((*self.argv, *self.environ.values()))
 
     def is_of(self, job_id: str) -> bool:
-        """Return whether it belongs to this job. Other test clusters have equal job IDs."""
+        """Return whether the process belongs to this job. Slurm's IDs are not enough, since other
+        test clusters use the same IDs."""
         return job_id in self.words
 
     def is_worker(self) -> bool:
@@ -149,13 +150,13 @@ class EngineJob:
         return sorted({Path(one) for one in re.findall(r"/tmp/jse-[0-9a-f]{12}", words)})
 
     def memory(self) -> list[Path]:
-        """Return the files in /dev/shm that its processes share."""
+        """Return the files in /dev/shm that the job's processes share."""
         mapped = set()
         for seen in self.processes():
             with suppress(OSError):  # the process has just ended
                 lines = Path(f"/proc/{seen.process.pid}/maps").read_text().splitlines()
                 mapped |= {int(line.split()[4]) for line in lines if "/dev/shm/" in line}
-        # Compare inodes, since glibc maps a semaphore before it names it.
+        # Compare inodes, since glibc maps a semaphore before naming its file.
         return [Path(one.path) for one in os.scandir("/dev/shm") if one.inode() in mapped]
 
     def finish(self) -> Job:

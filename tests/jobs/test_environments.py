@@ -65,7 +65,7 @@ def test_packages_are_installed_over_ssh_and_the_job_shows_the_installation(
     assert packaged.site.text(job.id).startswith("1.0 ")
 
 
-def test_missing_packages_are_named_and_the_job_is_not_submitted(packaged: Packaged) -> None:
+def test_missing_packages_are_reported_and_the_job_is_not_submitted(packaged: Packaged) -> None:
     add_wheel(packaged.folder, "gamma", requires=["nosuch>=2"])
     job = packaged.refused("gamma")
     assert "`nosuch" in str(job.why)

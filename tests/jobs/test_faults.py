@@ -114,7 +114,7 @@ def test_job_waits_until_the_profile_names_slurm_conf(
     assert site.wait(job.id).state is JobState.COMPLETED
     assert site.text(job.id) == "ran\n"
     assert len(site.slurm_jobs()) == 1
-    # This needs no second login.
+    # The connection stayed open, so no second login was needed.
     assert site.service.connections()[0].since_s == since_s
 
 
@@ -283,7 +283,7 @@ def test_full_disk_during_a_job_is_reported(
 # --- jobs purged by Slurm; `test_accounting.py` tests those with accounting ---
 
 
-def test_purged_jobs_get_their_end_from_files_or_are_lost(
+def test_end_of_purged_jobs_is_read_from_files_or_they_are_lost(
     private_site: MakeSite, tmp_path: Path
 ) -> None:
     site = private_site(extra_conf=("MinJobAge=2",))

@@ -294,7 +294,7 @@ def test_signal_before_the_time_limit_interrupts_every_rank(nodes: Site) -> None
     assert read_result_variables(nodes.service.result(job.id)) == {"saved": [True, True]}
 
 
-def test_dead_node_is_named(nodes: Site) -> None:
+def test_dead_node_is_reported(nodes: Site) -> None:
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = nodes.service.submit(spec(code, launch="torchrun", options={"nodes": "2"}))
     wait_until(lambda: "begun" in nodes.so_far(job.id), 60)

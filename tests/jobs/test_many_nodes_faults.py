@@ -54,7 +54,7 @@ def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]
             if one not in before[name]
         )
 
-    # Processes end last, and further checks run programs on each node.
+    # Check processes first. They end last, and the other checks run programs on each node.
     wait_until(lambda: machines.running() == running and machines.traces() == before, ENDED_S, left)
 
 
@@ -119,7 +119,7 @@ def blocked(source: str) -> str:
     return f"-p tcp --syn -s {ADDRESSES[source]} -m multiport ! --dports {OWN_PORTS}"
 
 
-def test_firewall_in_front_of_the_launcher_is_named(apart: Site, machines: Machines) -> None:
+def test_firewall_in_front_of_the_launcher_is_reported(apart: Site, machines: Machines) -> None:
     with machines.nodes["n1"].firewall(blocked("n2")):
         job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
     sentence = f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}"
@@ -127,7 +127,7 @@ def test_firewall_in_front_of_the_launcher_is_named(apart: Site, machines: Machi
     assert apart.text(job.id, "stderr") == f"jupyter-slurm: {sentence}\n"
 
 
-def test_lost_first_node_is_named(apart: Site, machines: Machines, ssh_keeper: Keeper) -> None:
+def test_lost_first_node_is_reported(apart: Site, machines: Machines, ssh_keeper: Keeper) -> None:
     """The first node runs the job's script. Slurm would report NODE_FAIL only after a minute
     or more."""
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"

@@ -68,7 +68,7 @@ def test_array_tasks_have_their_own_state_and_output(site: Site, tmp_path: Path)
         handle.task_output(4)
 
 
-def test_folder_missing_on_the_node_is_named(site: Site, tmp_path: Path) -> None:
+def test_folder_missing_on_the_node_is_reported(site: Site, tmp_path: Path) -> None:
     gone = tmp_path / "only on the login node"
     gone.mkdir()
     options = {"chdir": str(gone), "hold": ""}

@@ -91,7 +91,7 @@ KINDS = [(JobKind.CELL, CELL), (JobKind.SCRIPT, SHELL)]
 
 
 @pytest.mark.parametrize(("kind", "code"), KINDS)
-def test_job_gets_the_environment_of_the_profile_but_not_of_the_agent(
+def test_job_environment_comes_from_the_profile_and_not_from_the_agent(
     site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, code: str
 ) -> None:
     monkeypatch.delenv("LC_ALL", raising=False)
@@ -237,7 +237,7 @@ def test_cell_attaches_to_a_job_of_a_dead_kernel(site: Site) -> None:
     assert differs(mine) == ()
 
 
-def test_differences_from_an_earlier_job_are_named(site: Site, tmp_path: Path) -> None:
+def test_differences_from_an_earlier_job_are_shown(site: Site, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     cell = spec(
         "1",
@@ -309,7 +309,7 @@ def test_modules_are_loaded_before_the_cell_runs(site: Site, tmp_path: Path) -> 
     assert site.text(job.id) == "hello\n"
 
 
-def test_missing_module_is_named_and_the_cell_does_not_run(site: Site) -> None:
+def test_missing_module_is_reported_and_the_cell_does_not_run(site: Site) -> None:
     job = site.run("print('ran')", modules=("no/such-module",))
     assert (job.state, job.exit_code) == (JobState.FAILED, 66)
     assert "Setup" in str(job.why or "")

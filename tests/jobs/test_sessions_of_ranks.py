@@ -1,4 +1,5 @@
-"""A session with many ranks, each of which runs its cells. Slurm, PyTorch and Open MPI are real."""
+"""A session with many ranks. Each rank runs the session's cells. Slurm, PyTorch and Open MPI are
+real."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def test_cancelled_sweep_ends_with_all_tasks_cancelled(site: Site) -> None:
     assert ended.tasks == {"CANCELLED": "0-49"}
 
 
-def test_max_fails_cancels_the_rest(site: Site) -> None:
+def test_max_fails_cancels_the_remaining_tasks(site: Site) -> None:
     made = sweep("1 / 0", [{"i": i} for i in range(40)], max_running=2, max_fails=3)
     ended = site.wait(site.service.submit(made).id)
     assert ended.state is JobState.FAILED

@@ -132,7 +132,7 @@ class Home:
             cursor = self.api.changes(cursor, 5.0).cursor
 
     def kill_proxy(self, kernel: RemoteKernel) -> None:
-        """Kill the proxy, as the kernel of a machine without free memory would."""
+        """Kill the proxy, as Linux would on a machine without free memory."""
         process = psutil.Process(kernel.proxy)
         process.send_signal(signal.SIGKILL)
         kernel.manager.provisioner.process.wait()  # type: ignore[union-attr]

@@ -47,7 +47,7 @@ def test_remote_kernel_passes_the_kernel_protocol_suite(home: Home) -> None:
 
         @classmethod
         def tearDownClass(cls) -> None:
-            """The home ends the kernel."""
+            """Do nothing, since `home` ends the kernel."""
 
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(Protocol).run(result)

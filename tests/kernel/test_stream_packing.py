@@ -1,5 +1,5 @@
-"""Frames of a kernel's connection. They are compressed if both ends can, and acknowledged before
-TCP would wait."""
+"""Frames of a kernel's connection. They are compressed if both ends support compression, and
+acknowledged before TCP would wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel that is started as by VS Code, without Jupyter's kernel manager.
+"""A kernel that the test starts as VS Code does, without Jupyter's kernel manager.
 
 VS Code starts a kernelspec's argv itself, with its own connection file, in the notebook's folder,
 and with the environment of the Python that it considers the kernel's. It interrupts a kernel by a

@@ -100,7 +100,7 @@ def test_up_starts_missing_daemons(home: Path) -> None:
     assert after.daemons[2].pid == before.daemons[2].pid
 
 
-def test_up_rejects_a_different_spec_while_running(home: Path) -> None:
+def test_up_rejects_a_different_spec_for_a_running_cluster(home: Path) -> None:
     up(SMALL)
     with pytest.raises(LocalClusterError, match="1 node"):
         up(LocalSpec(nodes=2))

@@ -147,7 +147,7 @@ def test_variables_of_a_rejected_job_are_removed(shell: Shell, api: FakeApi) -> 
 
 
 @pytest.mark.parametrize("options", ["", "--dry-run "])
-def test_missing_variable_is_named_before_submission(
+def test_missing_variable_is_reported_before_submission(
     shell: Shell, api: FakeApi, options: str
 ) -> None:
     shell.ip.user_ns["data"] = 1

@@ -85,7 +85,7 @@ def test_tab_completes_job_ids(shell: Shell, api: FakeApi, completions: Completi
         assert complete(completions, f"%slurm {word} {job_id[:3]}") == [job_id]
 
 
-def test_ipythons_completer_calls_ours(shell: Shell) -> None:
+def test_ipythons_completer_calls_our_completer(shell: Shell) -> None:
     text = "%%slurm --image py"
     with provisionalcompleter():
         matches = [one.text for one in shell.ip.Completer.completions(text, len(text))]

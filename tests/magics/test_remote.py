@@ -159,7 +159,7 @@ def test_login_prompts_and_shows_the_route(shell: Shell, api: FakeApi, types: Ty
     assert here["State"] == "local"
 
 
-def test_host_key_is_confirmed_unmasked(
+def test_host_key_prompt_is_not_masked(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.need_login(

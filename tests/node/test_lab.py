@@ -47,7 +47,7 @@ sys.stdin.read()
 
 @contextmanager
 def echoing(path: Path) -> Iterator[None]:
-    """Run an echo server at that socket."""
+    """Run an echo server on a Unix socket at `path`."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(8)

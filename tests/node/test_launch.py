@@ -117,7 +117,7 @@ def ranks(tmp_path: Path) -> Ranks:
     return Ranks(tmp_path)
 
 
-def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
+def test_job_has_the_result_of_rank_0_if_all_ranks_succeed(ranks: Ranks) -> None:
     for rank in range(3):
         ranks.put(rank)
     code, result = ranks.merged(3)
@@ -127,7 +127,7 @@ def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
     assert ranks.shown == []
 
 
-def test_peak_memory_is_the_highest_of_a_node(ranks: Ranks) -> None:
+def test_peak_memory_is_the_highest_sample_of_any_node(ranks: Ranks) -> None:
     """Ranks share a node. Each rank measures only itself."""
     for rank in range(2):
         ranks.put(rank)

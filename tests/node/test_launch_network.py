@@ -122,7 +122,7 @@ def test_launcher_rejects_other_clients(listening: Any, said: bytes) -> None:
     assert listening.next(0.0) is None
 
 
-def test_grace_period_of_the_other_ranks_includes_the_time_of_scancel(
+def test_grace_period_of_the_other_ranks_includes_the_duration_of_scancel(
     listening: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """scancel waits for the lost node."""

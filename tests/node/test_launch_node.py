@@ -119,7 +119,7 @@ def launched(tmp_path: Path, plan: dict[str, Any], request: Any) -> Iterator[Lau
     [({}, "RankLost"), ({"engine": "ray", "is_ranked": False}, "LaunchError")],
     indirect=["launched"],
 )
-def test_lost_first_node_is_named_and_ends_the_job(launched: Launched, name: str) -> None:
+def test_lost_first_node_is_logged_and_ends_the_job(launched: Launched, name: str) -> None:
     launched.close()
     assert launched.log == GONE % "n1"
     result = launched.result()
@@ -140,7 +140,7 @@ def test_lost_first_node_ends_the_job_even_if_srun_no_longer_reads_stderr(
 
 
 def test_lost_first_node_is_reported_once(launched: Launched) -> None:
-    """Only the first of the other nodes reports it."""
+    """Only the first of the other nodes reports the loss."""
     (launched.folder / "claim.0" / "lost").mkdir()
     launched.close()
     assert (launched.log, launched.exit_code()) == ("", None)
@@ -155,7 +155,7 @@ def test_all_nodes_end_when_one_node_has_reported_the_lost_first_node(launched: 
 
 
 @pytest.mark.parametrize("launched", [{"has_requeue": True}], indirect=True)
-def test_requeued_job_continues_after_a_lost_first_node(launched: Launched) -> None:
+def test_job_with_requeue_is_not_cancelled_after_a_lost_first_node(launched: Launched) -> None:
     launched.close()
     assert (launched.log, launched.exit_code()) == (GONE % "n1", None)
     assert not (launched.folder / "cancelled").exists()
@@ -184,7 +184,7 @@ def test_first_node_that_slurm_signals_first_is_not_lost(launched: Launched) -> 
 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 0.6}], indirect=True)
-def test_first_node_is_lost_although_programs_outlive_its_launcher(launched: Launched) -> None:
+def test_first_node_is_lost_even_if_programs_outlive_its_launcher(launched: Launched) -> None:
     """Other programs still write files after the launcher's end."""
     launched.sock.shutdown(socket.SHUT_RDWR)
     with (launched.folder / "usage.0.jsonl").open("wb", buffering=0) as file:

@@ -182,7 +182,9 @@ def test_output_before_the_start_of_the_relay_is_skipped(
     relay.close()
 
 
-def test_missing_python_is_replaced_by_another_python(nothing_left: None, started: Started) -> None:
+def test_relay_uses_another_python_if_the_given_python_is_missing(
+    nothing_left: None, started: Started
+) -> None:
     relay = Relay(started.open_stream, here, "/opt/no such/python", "n1")
     with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
         assert everything(sock) == b"hello"

@@ -51,7 +51,7 @@ def test_last_expression_is_shown(
 
 @BOTH
 @pytest.mark.parametrize("cell", ["x = 1", "None", "1; # quiet", ""])
-def test_none_assignments_and_values_before_a_semicolon_are_not_shown(
+def test_assignments_and_none_and_values_before_a_semicolon_are_not_shown(
     run: RunCell, cell: str, python: tuple[str, ...]
 ) -> None:
     done = run(cell, python=python)
@@ -296,5 +296,5 @@ def test_cell_has_the_environment_and_folder_of_the_process(
 
 
 @BOTH
-def test_call_of_input_fails(run: RunCell, python: tuple[str, ...]) -> None:
+def test_call_to_input_fails(run: RunCell, python: tuple[str, ...]) -> None:
     assert run("input()", python=python).error.ename == "EOFError"

@@ -174,7 +174,7 @@ def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[obje
     del sys.modules["frames_k3j9"]
 
 
-def test_missing_module_is_named(run: RunCell, frame_here: object) -> None:
+def test_error_names_missing_module(run: RunCell, frame_here: object) -> None:
     done = run("print('not reached')", names_in={"df": frame_here}, cwd="/", python=BARE)
     assert done.error.evalue == (
         "df: it needs the module frames_k3j9, which is not installed here. "
@@ -183,7 +183,7 @@ def test_missing_module_is_named(run: RunCell, frame_here: object) -> None:
     assert done.text() == ""
 
 
-def test_different_package_versions_are_named(
+def test_error_names_different_package_versions(
     run: RunCell, tmp_path: Path, frame_here: object
 ) -> None:
     module(tmp_path / "there", "2.2.3", "a")

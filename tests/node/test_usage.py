@@ -165,7 +165,7 @@ def test_invalid_nvidia_smi_line_is_ignored(line: str) -> None:
     assert usage.parse_gpu(line) is None
 
 
-def test_mig_part_has_no_utilisation() -> None:
+def test_mig_device_has_no_utilisation() -> None:
     assert usage.parse_gpu("NVIDIA A100 MIG 1g.5gb, [N/A], 12, 4864") == {
         "name": "NVIDIA A100 MIG 1g.5gb",
         "utilisation": None,

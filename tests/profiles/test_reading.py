@@ -167,7 +167,7 @@ def test_clusters_without_a_default_are_listed_in_the_error(config: Path) -> Non
     assert names(load_profiles()) == ["a", "b"]
 
 
-def test_undefined_default_is_rejected_and_its_line_named(config: Path) -> None:
+def test_undefined_default_is_rejected_with_its_line(config: Path) -> None:
     write(config / "clusters.toml", '\ndefault = "arnadu"\n[arandu]\n')
     with pytest.raises(ConfigError, match=r"line 2: .*`arnadu` is not defined; did you mean `ara"):
         _ = load_profiles().default
@@ -341,7 +341,7 @@ def test_settings_of_the_cluster_override_its_template(config: Path) -> None:
         ("[a]\ntemplate = 3\n", "line 2: [a] `template` must be text, not a whole number", ""),
     ],
 )
-def test_missing_template_settings_are_named_with_the_line_to_add(
+def test_missing_template_settings_are_reported_with_the_line_to_add(
     config: Path, text: str, words: str, hint: str
 ) -> None:
     write(config / "clusters.toml", text)

@@ -59,7 +59,7 @@ def test_invalid_name_is_rejected(config: Path, name: str) -> None:
         save.write_profile(name, {"host": "h"})
 
 
-def test_existing_name_is_rejected_and_its_file_named(config: Path) -> None:
+def test_existing_name_is_rejected_with_its_file(config: Path) -> None:
     save.check_new("arandu")
     path = save.write_profile("arandu", {"host": "h"})
     with pytest.raises(RequestError, match=str(path)):

@@ -10,7 +10,7 @@ from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 
 
 @pytest.mark.real
-def test_hosts_of_the_ssh_config_are_read_as_by_ssh(
+def test_hosts_in_the_ssh_config_are_read_as_ssh_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -81,7 +81,7 @@ def test_path_stays_in_the_root(folders: Folders, tmp_path: Path) -> None:
         folders.local("a/../../b")
 
 
-def test_requirements_are_beside_the_notebook_and_need_the_right_to_execute(
+def test_requirements_beside_the_notebook_are_read_only_with_execute_permission(
     tmp_path: Path,
 ) -> None:
     contents = FileContentsManager(root_dir=str(tmp_path))

@@ -144,7 +144,7 @@ def far() -> Iterator[Far]:
 
 @pytest.fixture(scope="module")
 def hub_server(home: Path, far: Far) -> Iterator[Served]:
-    """Yield a server below a hub's address. Its agent knows two labs."""
+    """Yield a server with the base URL of a hub's user. Its agent knows two labs."""
     base = f"/user/ada/{LAB_PROXY.rpartition('/')[0]}/"
     labs = {
         one: LabEntry(

@@ -1,4 +1,4 @@
-"""Servers with a password, with TLS, on a Unix socket, and below another address."""
+"""Servers with a password, with TLS, on a Unix socket, and with another base URL."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_kernel_without_the_socket_calls_through_its_server(
         api.job("nobody")
 
 
-def test_kernel_below_a_hub_uses_the_servers_token(
+def test_kernel_under_jupyterhub_uses_the_servers_token(
     serve: Serve, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = serve("base")

@@ -64,7 +64,7 @@ def test_values_can_contain_any_text() -> None:
         (["--wrap", "ls"], "--wrap=ls", None, "cannot be used"),
     ],
 )
-def test_unknown_word_is_named_with_a_suggestion(
+def test_unknown_word_is_rejected_with_a_suggestion(
     words: list[str], word: str, suggestion: str | None, message: str
 ) -> None:
     with pytest.raises(OptionError, match=re.escape(message)) as caught:
@@ -127,7 +127,7 @@ BAD = {
 @pytest.mark.parametrize(
     ("name", "typed"), [(name, typed) for name, texts in BAD.items() for typed in texts]
 )
-def test_invalid_value_is_rejected_and_named(name: str, typed: str) -> None:
+def test_error_for_an_invalid_value_names_the_option(name: str, typed: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_option(name, typed)
     assert f"--{name}" in str(caught.value)

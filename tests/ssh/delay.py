@@ -45,7 +45,7 @@ class Line:
         return _AT_ONCE_BYTES if self.free_at_s - now_s < _QUEUE_S else 0
 
     def arrival_s(self, now_s: float, size: int) -> float:
-        """Return when bytes accepted now arrive at the other end."""
+        """Return the time at which bytes accepted now will arrive at the other end."""
         if self.bytes_per_s is not None:
             self.free_at_s = max(self.free_at_s, now_s) + size / self.bytes_per_s
             now_s = self.free_at_s

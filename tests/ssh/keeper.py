@@ -78,7 +78,7 @@ def _reap(_number: int, _frame: FrameType | None) -> None:
 
 
 def _kill_all() -> bool:
-    """Return whether a process remains and does not end."""
+    """Kill all child processes. Return whether some of them have not ended."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while found := psutil.Process().children(recursive=True):
         for one in found:

@@ -188,7 +188,7 @@ _DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
 
 def make_site(keeper: Keeper, folder: Path, cpus: int = 8) -> Site:
     """Create a site in the new folder `folder`, and return when everything runs. `cpus` is the
-    number of each node."""
+    number of CPUs of each node."""
     folder.mkdir(mode=0o711)
     (folder / "laptop").mkdir()
     far = folder / "far"

@@ -1,4 +1,4 @@
-"""The load on login node and controller, which is equal for many jobs and for one job."""
+"""The load on login node and controller, which is the same for many jobs as for one job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ssh.site import Site
 _POLL_S = 1.0
 """The interval in the site's profile. One squeue serves all jobs in this time."""
 _SHELLS = 4
-"""The maximum of shells: two helpers, the helper that checks files, and its subshell."""
+"""The maximum number of shells: two helpers, the helper that checks files, and its subshell."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 

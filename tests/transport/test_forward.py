@@ -98,7 +98,7 @@ def test_forward_listens_only_on_loopback_addresses(opened: Open) -> None:
     assert ours == [f"{address}:{forward.local_port:04X}" for address in there]
 
 
-def test_taken_port_is_named(opened: Open) -> None:
+def test_error_names_taken_port(opened: Open) -> None:
     taken = opened(free_port()).local_port
     words = f"port {taken} on 127.0.0.1 of this machine: Address"
     with pytest.raises(ForwardError, match=words):

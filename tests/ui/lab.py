@@ -197,7 +197,7 @@ def at_rest(page: Page) -> None:
 
 
 def saves(answer: Response, text: str) -> bool:
-    """Return whether the response is to saving a workspace that contains `text`."""
+    """Return whether the response answers a request to save a workspace that contains `text`."""
     asked = answer.request
     is_workspace = asked.method == "PUT" and "/api/workspaces/" in asked.url
     return is_workspace and text in (asked.post_data or "")

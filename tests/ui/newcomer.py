@@ -30,8 +30,8 @@ class Newcomer:
         return self.page.get_by_role("region", name="Slurm")
 
     def run_first_job(self, sidebar: Locator, code: str, printed: str | re.Pattern[str]) -> None:
-        """Submit a cell by the form and wait for its end. Few clicks are allowed since the page
-        opened."""
+        """Submit a cell with the form, and wait for its end. Assert that few clicks were needed
+        since the page opened."""
         self.press(sidebar, "Submit…")
         form = self.page.get_by_role("form", name="Slurm job")
         form.get_by_role("textbox", name="Code").fill(code)

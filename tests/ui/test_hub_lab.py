@@ -1,4 +1,4 @@
-"""A lab and a terminal below a real JupyterHub, in a browser that reaches no port of the machine
+"""A lab and a terminal under a real JupyterHub, in a browser that reaches no port of the machine
 where Jupyter runs."""
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def requests(hub: Hub) -> list[dict[str, Any]]:
     return [json.loads(line) for line in hub.seen.read_text().splitlines()]
 
 
-def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
+def test_lab_under_jupyterhub_uses_the_hubs_address_if_the_cluster_is_trusted(
     hub: Hub, adas: Page, browser: Browser, cluster: SlurmCluster
 ) -> None:
     form = adas.get_by_role("form", name="Jupyter on a node")
@@ -147,7 +147,7 @@ def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
     assert refused.status == 403
     context.close()
 
-    # Disabling it takes effect at once.
+    # Disabling `lab_same_origin` takes effect at once.
     switch(cluster, on=False)
     of_a_page = {"Referer": f"{hub.url}user/ada/lab"}
     answer = tab.request.get(f"{lab_url}api/kernels", headers=of_a_page)
@@ -156,7 +156,7 @@ def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
 
 
 @pytest.mark.own_page
-def test_terminal_in_a_job_works_below_a_hub(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
+def test_terminal_in_a_job_works_under_jupyterhub(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
     _, slurm_id = submit_script(adas, "far", "#!/bin/sh\nsleep 600\n")
     sbatch.ids.append(slurm_id)
     asked: list[str] = []

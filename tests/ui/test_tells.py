@@ -38,7 +38,7 @@ def submit_held(page: Page) -> str:
     return slurm_id
 
 
-def test_job_is_counted_and_notified_once_also_after_a_reload(
+def test_job_is_counted_and_announced_once_even_after_a_reload(
     desk: Page, cluster: SlurmCluster
 ) -> None:
     address = desk.url

@@ -49,7 +49,7 @@ def test_remote_traceback_comes_first() -> None:
     assert "n7" in lines[-1]
 
 
-def test_unsent_variable_is_named_with_the_option() -> None:
+def test_error_suggests_the_option_for_an_unsent_variable() -> None:
     result = Result(
         job=job(state=JobState.FAILED),
         status="error",

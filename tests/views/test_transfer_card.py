@@ -71,7 +71,7 @@ def test_transfer_card_escapes_html_and_control_characters() -> None:
     assert "\x1b" not in transfer_card.plain(BEGUN, 110.0) + transfer_card.html(BEGUN, 110.0)
 
 
-def test_failed_files_are_named_with_reasons_and_the_rest_counted() -> None:
+def test_failed_files_are_listed_with_reasons_and_unlisted_files_are_counted() -> None:
     transfer = msgspec.structs.replace(
         BEGUN,
         **{**DONE, "state": TransferState.FAILED},

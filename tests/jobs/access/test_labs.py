@@ -190,7 +190,7 @@ def listening(process: psutil.Process) -> list[Any]:
 
 
 def connections(process: psutil.Process) -> list[Any]:
-    """Return its connections, or an empty list if it has just ended."""
+    """Return the process's connections, or an empty list if the process has just ended."""
     with suppress(psutil.NoSuchProcess):
         return process.net_connections("inet")
     return []
@@ -239,7 +239,7 @@ def holds_text(path: Path, text: str) -> bool:
 
 
 @over_ssh
-def test_lab_survives_a_new_agent_and_gets_a_new_host_name(
+def test_lab_survives_an_agent_restart_and_gets_a_new_host_name(
     site: Site,
 ) -> None:
     """Another user could have read requests to the old port while no agent ran."""
@@ -302,7 +302,7 @@ def each_says_which_it_is(site: Site, jobs: list[Job], visitors: list[LabVisitor
     wait_until(lambda: facts(visitors[0])["end_s"] == before_s + 3600, PATIENCE_S)
 
 
-def test_two_labs_are_separate_and_a_lab_shut_down_from_inside_is_completed(
+def test_two_labs_are_separate_and_shutting_down_one_completes_only_its_job(
     site: Site, tmp_path: Path
 ) -> None:
     names = ("first", "second")
@@ -347,7 +347,7 @@ def server(job: Job) -> psutil.Process:
     found = [
         one for one, words in processes(job) if "-m jupyterlab" in words and "lab.py" not in words
     ]
-    # Its forks have its command line until they execute another program.
+    # The server's forks have its command line until they execute another program.
     return min(found, key=psutil.Process.create_time)
 
 

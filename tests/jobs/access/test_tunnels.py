@@ -114,7 +114,7 @@ def test_tunnel_without_a_job_starts_at_the_login_node(site: Site, network: Netw
 
 
 @over_ssh
-def test_unknown_host_gets_no_tunnel(site: Site) -> None:
+def test_tunnel_to_an_unknown_host_is_rejected(site: Site) -> None:
     with pytest.raises(ForwardError, match="nohost"):
         site.service.forward("nohost", 22)
     assert site.service.tunnels() == []

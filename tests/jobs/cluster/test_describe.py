@@ -1,4 +1,4 @@
-"""Detection by `clusters add` on a real cluster, with homes and folders made by the test."""
+"""Settings that `clusters add` detects on a real cluster, with the test's own homes and folders."""
 
 from __future__ import annotations
 

@@ -88,7 +88,9 @@ def test_healthy_cluster_passes_every_check(look: Examine) -> None:
     )
 
 
-def test_missing_commands_are_named_and_slurm_is_not_called(look: Examine, tmp_path: Path) -> None:
+def test_missing_commands_are_reported_and_slurm_is_not_called(
+    look: Examine, tmp_path: Path
+) -> None:
     path = bin_dir(tmp_path, "sbatch", "squeue")
     needed = "awk bash cut df dirname find grep id python3 sed sh sort stat timeout uname".split()
     for program in needed:
@@ -153,7 +155,7 @@ def test_missing_runtime_fails_on_a_one_machine_cluster(look: Examine, tmp_path:
     assert only(look(runtime="pyxis", env=env), row).ok is None
 
 
-def test_missing_image_files_are_named(look: Examine, tmp_path: Path) -> None:
+def test_missing_image_files_are_reported(look: Examine, tmp_path: Path) -> None:
     there = tmp_path / "an image"
     there.mkdir()
     images = {"a:1": str(there), "b:2": "/no/image", "c:3": "nvcr.io/nvidia/pytorch:22.11-py3"}

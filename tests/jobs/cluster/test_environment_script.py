@@ -51,7 +51,7 @@ def test_only_equal_content_shares_an_environment() -> None:
     assert len({one.id for one in (plan(), *others)}) == len(others) + 1
 
 
-def test_tool_is_uv_or_else_pip_and_conda_for_a_conda_file() -> None:
+def test_uv_is_preferred_to_pip_and_conda_installs_conda_files() -> None:
     assert (plan().tool, plan().program) == ("uv", TOOLS.uv)
     assert (plan(replace(TOOLS, uv="")).tool, plan(replace(TOOLS, uv="")).program) == (
         "pip",

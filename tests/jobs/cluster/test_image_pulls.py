@@ -52,7 +52,7 @@ def docker(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
 
 
 def apptainer(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
-    """Apptainer uses the home of /etc/passwd, which a test cannot change."""
+    """Apptainer uses the home in /etc/passwd, which a test cannot change."""
     engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
     env = engine.unprivileged | {
         "APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX",

@@ -36,8 +36,8 @@ class Ground:
     makes_folders: bool = False
 
     def recipe(self, *commands: str, taking: str = "") -> str:
-        """Return a recipe of the tool that runs the commands. `taking` has lines before them that
-        copy files."""
+        """Return a recipe of the tool that runs the commands. `taking` has lines that copy files
+        before the commands run."""
         if self.runtime == "apptainer":
             run = "".join(f"    {one}\n" for one in commands)
             return f"Bootstrap: localimage\nFrom: {self.base}\n\n{taking}\n%post\n{run}"

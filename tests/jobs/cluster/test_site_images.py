@@ -35,7 +35,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("runtime", "names"), TOOLS.items())
-def test_images_are_files_that_the_tool_can_run(home: Path, runtime: str, names: list[str]) -> None:
+def test_only_files_that_the_tool_can_run_are_images(
+    home: Path, runtime: str, names: list[str]
+) -> None:
     found = site_images(LocalTransport(), ["/no/folder", str(home)], runtime)
     assert found == [PurePosixPath(home / name) for name in sorted(names)]
 

@@ -141,7 +141,7 @@ def test_lost_connection_fails_the_transfer(
     assert failed.problem.code == "connection-lost"
 
 
-def test_files_that_fail_to_arrive_are_named(
+def test_files_that_fail_to_arrive_are_listed(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     for index in range(30):

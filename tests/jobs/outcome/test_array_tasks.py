@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_slurm.jobs.outcome.array_tasks import UNSEEN, failures
 
 
-def test_failed_tasks_are_grouped_and_successful_tasks_left_out() -> None:
+def test_failed_tasks_are_grouped_and_successful_tasks_are_left_out() -> None:
     tasks = {"COMPLETED": "0", "FAILED": "1,4,5", "CANCELLED": "7-12", UNSEEN: "13"}
     assert str(failures(tasks, {"1": 1, "4": 1})).split(". ") == [
         "Tasks 1, 4 failed: exit code 1",

@@ -112,7 +112,7 @@ class Sweep:
             self.write(task, f"result.{attempt}.json", f"{signature}\n{body.decode()}")
 
     def listed(self, **states: str) -> None:
-        """`t0="RUNNING"`: squeue lists task 0 as running."""
+        """List the tasks as squeue does. With `t0="RUNNING"`, task 0 is listed as running."""
         rows = []
         for name, state in states.items():
             task = int(name[1:])
@@ -254,7 +254,7 @@ def test_retried_task_has_no_end_until_it_ends_again(sweep: Sweep) -> None:
     assert sweep.registry.job(JOB).state is JobState.COMPLETED
 
 
-def test_max_fails_cancels_the_rest_once(tmp_path: Path) -> None:
+def test_max_fails_cancels_the_remaining_tasks_once(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path, max_fails=2)
     for task in (0, 1):
         sweep.end(task, exit_code=1)

@@ -319,7 +319,7 @@ def test_completed_state_requires_evidence_of_success(evidence: Evidence) -> Non
         "sh: line 2: exec: /opt/a b/python3: cannot execute: No such file or directory",
     ],
 )
-def test_missing_python_is_named(runtime: str, line: str) -> None:
+def test_verdict_reports_missing_python(runtime: str, line: str) -> None:
     code = 127
     verdict = judge(
         cell(

@@ -17,7 +17,7 @@ def price(
     return cost(wanted, offers.partition(profile, info, wanted.partitions), profile.cost_unit)
 
 
-def test_exclusive_node_is_charged_completely() -> None:
+def test_exclusive_node_is_charged_in_full() -> None:
     gdl = PartitionLimits(limit="48h", cpus=40, gpus=8, cost=80, exclusive=True)
     found = price("-p gdl --time 10h", ClusterProfile(name="a", partitions={"gdl": gdl}))
     assert found is not None

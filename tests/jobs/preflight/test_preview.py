@@ -114,7 +114,7 @@ def test_syntax_error_is_rejected_before_submission(site: Site) -> None:
     assert site.service.jobs() == []
 
 
-def test_directives_that_sbatch_ignores_are_named(site: Site) -> None:
+def test_directives_that_sbatch_ignores_are_reported(site: Site) -> None:
     late = spec("#!/bin/sh\ntrue\n#SBATCH --time=1\n", kind=JobKind.SCRIPT)
     (check,) = (one for one in site.service.preview(late).checks if one.option == "code")
     assert (check.ok, "#SBATCH --time=1" in str(check.sentence)) == (None, True)

@@ -34,7 +34,7 @@ def test_cursor_of_another_agent_starts_over() -> None:
     assert Cursors(7).read(Cursors(7).cursor(7)) == (None, "")
 
 
-def test_changes_are_ordered_and_removals_reported_once(
+def test_changes_are_ordered_and_removals_are_reported_once(
     letters: ChangeLog[int],
 ) -> None:
     letters.put("a", 4)

@@ -88,7 +88,7 @@ def test_slurm_id_finds_the_newest_live_job(registry: JobRegistry) -> None:
         registry.job("7")
 
 
-def test_unknown_job_is_named(registry: JobRegistry) -> None:
+def test_error_names_unknown_job(registry: JobRegistry) -> None:
     with pytest.raises(NotFoundError, match="'nope'"):
         registry.job("nope")
 
@@ -122,7 +122,7 @@ def test_closing_ends_every_wait(registry: JobRegistry) -> None:
     assert not thread.is_alive()
 
 
-def test_unreadable_record_is_named_and_other_records_are_read(tmp_path: Path) -> None:
+def test_unreadable_record_is_reported_and_other_records_are_read(tmp_path: Path) -> None:
     JobRegistry(Store(tmp_path)).add(record())
     broken = tmp_path / "jobs" / "bbbbbbbb.json"
     broken.write_text('{"job": {"id"')

@@ -50,7 +50,7 @@ def begun(site: Site, code: str = _FOREVER) -> Job:
 
 
 def words(job: Job) -> list[str]:
-    """The fields HOST BOOT KEEPER BEGAN PID BEGAN of the job's file."""
+    """Return the fields HOST BOOT KEEPER BEGAN PID BEGAN of the job's file `submitted`."""
     return (Path(job.job_dir) / "submitted").read_text().split()
 
 

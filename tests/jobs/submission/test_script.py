@@ -189,7 +189,7 @@ def test_processes_of_a_killed_script_are_ended(start: Start, tmp_path: Path) ->
     assert "saved\n" in (tmp_path / "log.0").read_text()
 
 
-def test_failed_module_is_named(tmp_path: Path) -> None:
+def test_log_names_failed_module(tmp_path: Path) -> None:
     done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"], modules=["no/such module"]))
     assert done.returncode == 66
     assert "no/such module" in (tmp_path / "log.0").read_text()
@@ -234,6 +234,6 @@ def test_sweep_task_has_its_own_folder_and_attempts(folder: Path, login_shell: b
     assert own.stat().st_mode & 0o777 == 0o700
 
 
-def test_words_in_braces_change_only_in_sweeps(tmp_path: Path) -> None:
+def test_words_in_braces_are_replaced_only_in_sweeps(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", "{task}"]))
     assert (tmp_path / "log.0").read_text() == "{task}"

@@ -1,4 +1,4 @@
-"""Sending a session's cell that an earlier agent may have sent before it ended."""
+"""Sending a session's cell that an earlier agent may already have sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def registry(tmp_path: Path) -> JobRegistry:
 
 
 class Far:
-    """Transport to a folder that may exist. It accepts requests."""
+    """Transport that records requests. `exists` is whether the cell's folder exists."""
 
     def __init__(self, *, exists: bool) -> None:
         self._exists = exists

@@ -282,7 +282,7 @@ def test_next_job_removes_the_copy_of_a_killed_job(
     assert node.left() == [others.name]
 
 
-def test_unset_variable_of_the_scratch_path_is_named(node: UsersNode) -> None:
+def test_log_names_unset_variable_in_the_scratch_path(node: UsersNode) -> None:
     del node.env["FAST"]
     assert node.run("true") == 66
     assert "the variable FAST, which storage.scratch names, is not set" in node.log

@@ -100,7 +100,7 @@ def test_end_of_an_unlisted_job_is_determined(compared: Compared) -> None:
         ({"1": "PENDING", "2": "PENDING"}, "Priority", JobState.PENDING),
     ],
 )
-def test_array_is_running_until_the_last_task_unless_the_rest_is_held(
+def test_array_is_running_until_the_last_task_unless_the_remaining_tasks_are_held(
     compared: Compared, tasks: dict[str, str], reason: str, state: JobState
 ) -> None:
     job = compared.registry.job("job00001")

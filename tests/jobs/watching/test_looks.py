@@ -91,7 +91,7 @@ def test_squeue_runs_once_per_interval_for_any_number_of_viewers(site: Site) -> 
         began_s, before = time.monotonic(), times_run(site)
         wait_until(lambda: times_run(site) - before >= 8, PATIENCE_S)
         run, passed_s = times_run(site) - before, time.monotonic() - began_s
-    # At most three more run: one in progress, and the first of each view.
+    # squeue runs at most three more times: one run is in progress, and each view starts with a run.
     assert run <= passed_s / POLL_S + 3
     site.service.cancel(job_id)
 

@@ -50,8 +50,8 @@ HOSTILE = [
 
 
 class Watched(LocalTransport):
-    """Transport that counts its verbs. `before_send` may read or interrupt each stream that is
-    sent."""
+    """Transport that records its calls in `verbs`. `before_send` may read or interrupt each stream
+    that is sent."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         super().__init__(env=env)
@@ -230,7 +230,7 @@ def test_file_edited_twice_within_a_second_is_sent_twice(
 
 
 @both_ways
-def test_other_files_of_the_target_are_kept(far: Watched, tmp_path: Path, move: Mover) -> None:
+def test_other_files_in_the_target_are_kept(far: Watched, tmp_path: Path, move: Mover) -> None:
     write(tmp_path / "source" / "d" / "a")
     write(tmp_path / "target" / "d" / "own")
     write(tmp_path / "target" / "own", b"mine")
@@ -262,7 +262,7 @@ def test_files_are_never_written_through_links(far: Watched, tmp_path: Path, mov
 
 
 @both_ways
-def test_links_to_the_outside_are_skipped_and_reported(
+def test_links_out_of_the_folder_are_skipped_and_reported(
     far: Watched, tmp_path: Path, move: Mover
 ) -> None:
     source = tmp_path / "source"
@@ -369,7 +369,7 @@ def test_interrupted_push_resumes(far: Watched, tmp_path: Path) -> None:
     far.before_send = count
     push(far, tmp_path / "source", str(tmp_path / "target"))
     assert tree(tmp_path / "target") == tree(tmp_path / "source")
-    # the rest is lines, and the command that places the files
+    # the remaining bytes are lines for the shell, and the command that moves the files into place
     assert 0 <= sum(sent) - (40 - arrived) * MIB < MIB
 
 
@@ -590,7 +590,7 @@ def test_large_file_with_a_read_error_is_reported_and_others_arrive(
     "name",
     ["../out", "/tmp/out", "a/../../out", "..", "a//b", ".jupyter-slurm/x", "./out", ""],
 )
-def test_names_pointing_outside_are_rejected(tmp_path: Path, name: str) -> None:
+def test_names_pointing_out_of_the_folder_are_rejected(tmp_path: Path, name: str) -> None:
     """A hostile find could print this listing."""
     listing = b"folder\nf\x00644\x001\x001.0\0./" + name.encode() + b"\0\0"
     listing += b"f\x00644\x001\x001.0\0./good\0\0"
@@ -616,7 +616,7 @@ def test_setuid_bit_is_not_transferred(far: Watched, tmp_path: Path) -> None:
 
 
 class Faked(Watched):
-    """A remote machine that answers what the test chooses."""
+    """A remote machine whose answers the test chooses."""
 
     def __init__(self, folder: Path, listing: bytes, members: Mapping[bytes, bytes]) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ def test_patterns_match_as_in_git(
     assert Patterns([pattern]).match(name, folder=folder) is matched
 
 
-def test_invalid_pattern_is_named() -> None:
+def test_error_names_invalid_pattern() -> None:
     with pytest.raises(RequestError, match="'!' is not a pattern"):
         Patterns(["ok", "!"])
 

@@ -1,4 +1,4 @@
-"""Archives for a real tar, and archives of a real tar."""
+"""Archives written for a real tar, and archives written by a real tar."""
 
 from __future__ import annotations
 

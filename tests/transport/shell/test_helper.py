@@ -26,7 +26,7 @@ from tests.transport.shell.posix import LOOP, PRELUDE
 
 
 def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
-    """Return the shell's output for these lines. A last line waits for their end."""
+    """Return the shell's output for these lines. The last line waits until their commands end."""
     done = subprocess.run(
         [*shell, "-c", LOOP],
         input=PRELUDE + b"\n".join([*lines, b"wait", b""]),
@@ -38,7 +38,7 @@ def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
     return done.stdout, done.stderr
 
 
-def test_every_byte_of_words_and_values_arrives(shell: list[str]) -> None:
+def test_every_byte_of_arguments_and_values_arrives(shell: list[str]) -> None:
     word = bytes(range(1, 256)) + b"''\n\n\\'"
     argv = ["sh", "-c", 'printf %s "$1$V"', "sh", os.fsdecode(word)]
     said, _ = run(shell, command(argv, {"V": os.fsdecode(word)}))
