@@ -107,7 +107,7 @@ def test_too_long_socket_path_is_reported(agent_home: AgentHome) -> None:
 # --- finding ---
 
 
-def test_find_returns_the_running_agent_and_does_not_start_it(agent_home: AgentHome) -> None:
+def test_find_returns_the_running_agent_and_does_not_start_one(agent_home: AgentHome) -> None:
     agent_home.client().check()
     found = find()
     assert found is not None

@@ -89,7 +89,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_links_in_documents_exist() -> None:
+def test_link_targets_in_documents_exist() -> None:
     for document in ROOT.glob("*.md"):
         text = document.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)", text):

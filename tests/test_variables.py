@@ -139,7 +139,7 @@ def test_existing_names_are_accepted() -> None:
         ("", "'' is not a variable name."),
     ],
 )
-def test_missing_name_suggests_the_nearest_name(name: str, sentence: str) -> None:
+def test_error_for_a_missing_name_suggests_the_nearest_name(name: str, sentence: str) -> None:
     with pytest.raises(VariableError) as caught:
         check_names([name], {"data": 1, "zipfile": types})
     assert sentence in str(caught.value)

@@ -279,7 +279,7 @@ def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_agent_names_each_problem_and_serves_the_other_cluster(far: Far, trouble: str) -> None:
+def test_agent_reports_each_problem_and_serves_the_other_cluster(far: Far, trouble: str) -> None:
     names = {held: f"strande{letter}" for held, letter in zip(RECORDS, LETTERS, strict=False)}
     for held, job_id in names.items():
         far.records.save(record(held, job_id))

@@ -110,7 +110,7 @@ def test_each_call_requires_all_its_rights(served: Served, grant: frozenset[Righ
         assert denied != grant.issuperset(rule.rights), (verb, path, answer)
 
 
-def test_calls_that_run_programs_need_execute() -> None:
+def test_calls_that_run_programs_need_the_execute_permission() -> None:
     table = {**RULES, **OWN}
     powers = {name for name, one in table.items() if Right("execute") in one.rights}
     assert powers == {*POWERS, "outlook of a file"}

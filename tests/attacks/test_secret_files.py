@@ -112,7 +112,7 @@ def test_environment_of_a_remote_kernel_is_private(
     assert spec.listed() == [kernel]
 
 
-def test_environment_value_can_be_passed_without_a_command_line(
+def test_environment_value_can_be_passed_outside_the_command_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TOKEN", SECRET)

@@ -192,7 +192,7 @@ def test_bare_command_lists_the_commands(run: Run) -> None:
         assert f"    {name} " in out
 
 
-def test_misspelt_command_suggests_the_nearest_command(run: Run) -> None:
+def test_error_for_a_misspelt_command_suggests_the_nearest_command(run: Run) -> None:
     code, _, err = run(no_api(), "stauts")
     assert code == 2
     assert "Unknown command `jupyter slurm stauts`.\nDid you mean `jupyter slurm status`?" in err
@@ -249,7 +249,9 @@ def test_script_with_directives_is_a_batch_script(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["train.py", "train", "train.R"])
-def test_directives_are_read_in_any_language(run: Run, tmp_path: Path, name: str) -> None:
+def test_directives_are_read_in_scripts_of_any_language(
+    run: Run, tmp_path: Path, name: str
+) -> None:
     text = "#!/usr/bin/env python3\n#SBATCH --time=7\nprint(1)\n"
     (tmp_path / name).write_text(text)
     api = MemoryApi([])

@@ -57,7 +57,7 @@ def profile(name: str = "arandu") -> ClusterProfile:
     return load_profiles().get(name)
 
 
-def test_options_and_the_yes_option_avoid_every_prompt(run: Run, files: Path) -> None:
+def test_options_with_yes_avoid_every_prompt(run: Run, files: Path) -> None:
     code, out, err = run(
         *("clusters", "add", "arandu", "--host", "alice@login1:2222", "--jump", "gw", "--yes")
     )
@@ -155,7 +155,7 @@ def test_command_prompts_for_a_gateway_if_the_host_is_unreachable(
     assert (profile().host, profile().jump) == ("login1", ("gw",))
 
 
-def test_job_root_is_on_a_shared_file_system(run: Run) -> None:
+def test_job_root_is_chosen_on_a_shared_file_system(run: Run) -> None:
     def folder(name: str, path: str, shared: bool | None, writable: bool = True) -> Folder:
         return Folder(
             name=name,

@@ -151,7 +151,9 @@ def test_submit_pushes_its_folder_and_fetches_files(run: Run, tmp_path: Path) ->
     assert "/here/results" in err
 
 
-def test_failed_fetch_makes_only_a_successful_job_fail(run: Run, tmp_path: Path) -> None:
+def test_failed_fetch_changes_the_exit_code_only_of_a_successful_job(
+    run: Run, tmp_path: Path
+) -> None:
     problem = Problem(code="transport", message="The disk is full.")
     for code, text in ((1, ""), (3, "raise SystemExit(3)")):
         run.api.steps = [{"state": TransferState.FAILED, "problem": problem}]
@@ -171,7 +173,7 @@ def test_tunnels_are_opened_listed_and_closed(run: Run) -> None:
     assert run("tunnel", "x")[0] == 2
 
 
-def test_dashboard_is_opened_and_its_address_printed(
+def test_dashboard_address_is_printed_if_no_browser_opens(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webbrowser.open", lambda _url: False)

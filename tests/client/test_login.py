@@ -84,7 +84,7 @@ def test_call_that_needs_a_login_prompts_and_continues(api: FakeApi) -> None:
     assert person.said[-2:] == [f"{HOST} says:", "  | Use your phone."]
 
 
-def test_rejected_answer_is_reported_and_the_question_repeated(api: FakeApi) -> None:
+def test_rejected_answer_is_reported_and_the_question_is_repeated(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     person = Person("wrong", "s3cret")
     attend(api, person).queue()

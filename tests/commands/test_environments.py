@@ -121,7 +121,7 @@ def test_job_contains_the_requirements_file_beside_its_notebook(tmp_path: Path) 
         ),
     ],
 )
-def test_with_mine_uses_the_packages_and_the_tool_of_this_python(
+def test_with_mine_option_uses_the_packages_and_tool_of_this_python(
     here: packages_here.Here, source: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages_here, "read", lambda: here)

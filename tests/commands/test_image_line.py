@@ -33,14 +33,14 @@ def test_options_and_the_name_mix_in_any_order() -> None:
     assert request.request.detach
 
 
-def test_build_uses_the_container_tool_and_options_of_slurm_use() -> None:
+def test_build_uses_the_container_tool_and_options_from_slurm_use() -> None:
     args = read_arguments(IMAGE_CELL, ["mine"], "notebook")
     before = split("--runtime docker --partition gpu --gpus 1 --image other")
     spec = parse_image(IMAGE_CELL, args, before).build_spec("aaaaaaaa", "pip install x\n", None)
     assert (spec.runtime, dict(spec.options)) == ("docker", {"partition": "gpu"})
 
 
-def test_env_from_here_adds_its_packages_before_the_recipe() -> None:
+def test_env_from_here_option_adds_packages_before_the_recipe() -> None:
     request = parsed("mine", "--env-from-here")
     spec = request.build_spec("aaaaaaaa", "pip install x\n", _HERE)
     assert (spec.base, spec.recipe) == (

@@ -167,7 +167,7 @@ def test_dollars_and_other_braces_are_not_expanded() -> None:
     assert expand(words, {"x": 1}) == [*words[:3], "{x}", "{}", "{1,2}"]
 
 
-def test_unknown_name_in_braces_suggests_the_nearest_name() -> None:
+def test_error_for_an_unknown_name_in_braces_suggests_the_nearest_name() -> None:
     with pytest.raises(RequestError) as raised:
         expand(["{sede}"], {"seed": 7})
     assert "Did you mean `seed`" in str(raised.value)
@@ -189,7 +189,7 @@ def test_any_line_is_parsed_or_rejected(text: str) -> None:
         parse(split(text))
 
 
-def test_first_characters_decide_the_kind_of_job() -> None:
+def test_first_characters_of_a_cell_decide_the_kind_of_job() -> None:
     request = parse([])
     assert job(request, "1+1").kind is JobKind.CELL
     assert job(request, "#!/bin/sh\n").kind is JobKind.PROGRAM

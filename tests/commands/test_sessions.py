@@ -71,7 +71,7 @@ HERE = sessions.Owner("/n/fit.ipynb")
 TERMINAL = sessions.Owner(None)
 
 
-def test_name_finds_the_owners_session_on_the_cluster() -> None:
+def test_session_is_found_by_name_owner_and_cluster() -> None:
     mine, there = session(id="a"), session(id="b", cluster="dgx")
     theirs = session(id="c", notebook="/n/other.ipynb")
     of_terminal = session(id="d", notebook=None)

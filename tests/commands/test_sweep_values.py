@@ -50,7 +50,7 @@ def test_sweeps_combine_and_the_last_varies_fastest() -> None:
     assert [(one["lr"], one["seed"]) for one in found] == [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
-def test_rows_of_a_table_are_tasks() -> None:
+def test_each_row_of_a_table_is_a_task() -> None:
     assert parameters(["configs"], SPACE) == SPACE["configs"]
     first, second = parameters(["frame"], SPACE)
     assert first == {"a": 1, "b": 0.5}

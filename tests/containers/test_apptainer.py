@@ -40,7 +40,7 @@ def test_command_line_is_equal_for_apptainer_and_singularity(name: str) -> None:
     assert found[-2:] == ["python3", "/home/u/jobs/abc/runner.py"]
 
 
-def test_environment_values_are_not_in_the_command_line() -> None:
+def test_environment_values_are_read_from_a_file() -> None:
     found = words(Box(job_dir="/j", image="/i.sif", env_file="env.sh"), "true")
     assert any(". /j/env.sh\n" in word for word in found)
 
@@ -112,7 +112,7 @@ def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
     return run_script
 
 
-def test_job_without_gpus_gets_none(run_script: Callable[..., list[str]]) -> None:
+def test_job_without_gpus_gets_no_gpu_option(run_script: Callable[..., list[str]]) -> None:
     quiet = ["apptainer", "--nocolor", "--quiet", "exec"]
     assert run_script() == quiet
     assert run_script(CUDA_VISIBLE_DEVICES="") == quiet

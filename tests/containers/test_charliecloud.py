@@ -15,7 +15,7 @@ def test_squash_image_has_a_process_id_file_for_signals() -> None:
     assert launch.argv[4] == "ch-run"
 
 
-def test_environment_values_are_not_in_the_command_line() -> None:
+def test_environment_values_are_read_from_a_file() -> None:
     launch = CHARLIECLOUD.launch(["true"], Box(job_dir="/j", image="/i", env_file="env.sh"))
     assert any(". /mnt/job/env.sh\n" in word for word in launch.argv)
 

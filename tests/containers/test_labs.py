@@ -38,7 +38,7 @@ def with_jupyterlab(ground: Ground) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ground", ["charliecloud", "docker"], indirect=True)
-def test_lab_runs_a_notebook_in_the_image_and_leaves_nothing(ground: Ground) -> None:
+def test_lab_runs_a_notebook_in_the_image_and_leaves_nothing_behind(ground: Ground) -> None:
     site = ground.site
     asked = ground.job_spec("", kind=JobKind.LAB, **with_jupyterlab(ground))
     job = ready(site, site.service.submit(asked))

@@ -56,7 +56,7 @@ def test_runtime_without_image_programs_is_rejected_with_a_hint(name: str) -> No
         ("enroot", "/etc/rc"),
     ],
 )
-def test_image_program_is_run_by_its_script(name: str, script: str) -> None:
+def test_image_program_is_run_by_the_images_script(name: str, script: str) -> None:
     launch = launch_own(RUNTIMES[name], ["a b"], Box(job_dir="/j", image="/images/a"))
     assert launch.argv[-2:] == (script, "a b")
     assert launch.pid_file == RUNTIMES[name].launch(["a"], Box("/j", "/images/a")).pid_file

@@ -136,7 +136,7 @@ def test_gpus_known_to_the_node_are_named_by_uuid(called: Called) -> None:
 
 
 @pytest.mark.parametrize("devices", ["", "NoDevFiles", "7"])
-def test_unknown_gpus_are_not_named(devices: str, called: Called) -> None:
+def test_gpus_unknown_to_the_node_are_not_named(devices: str, called: Called) -> None:
     env = called(CUDA_VISIBLE_DEVICES=devices)["env"]
     assert "NVIDIA_VISIBLE_DEVICES" not in env
     assert env["JSLURM_GPUS"] == ""
@@ -224,6 +224,6 @@ def test_job_folder_that_pyxis_cannot_mount_is_rejected_with_a_hint(job_dir: str
     assert "job_root" in str(caught.value.hint)
 
 
-def test_environment_values_are_not_in_the_command_line() -> None:
+def test_environment_values_are_read_from_a_file() -> None:
     launch = PYXIS.launch(["true"], Box(job_dir="/j", image="/i", env_file="env.sh"))
     assert any(". /mnt/job/env.sh\n" in word for word in launch.argv)

@@ -39,7 +39,7 @@ def test_first_line_decides_the_kind_of_recipe(text: str, kind: Kind) -> None:
         ("# mine\n\nBootstrap: localimage\nFrom: /x.sif", Kind.DEFINITION),
     ],
 )
-def test_recipe_with_a_base_rejects_another_base(text: str, kind: Kind) -> None:
+def test_another_base_is_rejected_for_a_recipe_with_a_base(text: str, kind: Kind) -> None:
     assert read_recipe(text, None, kind, "x").kind is kind
     with pytest.raises(RequestError, match="--from"):
         read_recipe(text, "ubuntu", kind, "x")
@@ -112,13 +112,13 @@ def test_invalid_recipe_is_rejected(text: str, said: str) -> None:
         ("Bootstrap: localimage\nFrom: /on/the/cluster.sif\n", False),
     ],
 )
-def test_recipe_that_copies_files_needs_its_folder(text: str, copies: bool) -> None:
+def test_recipe_that_copies_files_needs_a_folder(text: str, copies: bool) -> None:
     reads = Kind.DOCKERFILE if text.startswith("FROM") else Kind.DEFINITION
     assert read_recipe(text, None, reads, "x").has_files is copies
     assert read_recipe(text, None, reads, "x", pushes=True).has_files
 
 
-def test_package_lines_reject_a_folder() -> None:
+def test_folder_is_rejected_for_package_lines() -> None:
     with pytest.raises(RequestError, match="--push"):
         read_recipe("pip install numpy", "base", Kind.DOCKERFILE, "docker", pushes=True)
 

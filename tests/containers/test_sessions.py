@@ -29,7 +29,7 @@ def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
-def test_session_in_an_image_keeps_its_state_and_leaves_nothing(ground: Ground) -> None:
+def test_session_in_an_image_keeps_its_state_and_leaves_nothing_behind(ground: Ground) -> None:
     site = ground.site
     session = site.service.submit(
         ground.job_spec("", kind=JobKind.SESSION, idle_s=600, env={"SAID": "a, b"})

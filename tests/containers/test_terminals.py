@@ -45,7 +45,7 @@ def ended(ground: Ground, job: Job) -> None:
 
 
 @pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
-def test_terminal_in_its_own_allocation_is_in_the_image(ground: Ground) -> None:
+def test_terminal_in_its_own_allocation_runs_in_the_image(ground: Ground) -> None:
     asked = ground.job_spec(ANY_SHELL, kind=JobKind.PROGRAM, env={"MINE": "a b"}, name="shell")
     assert isinstance(asked, ProgramSpec)
     terminal = spawned(ground.site.service.shell(asked))
@@ -89,7 +89,7 @@ def test_terminal_in_a_job_uses_the_image_and_does_not_stop_the_cell(ground: Gro
 
 
 @pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
-def test_terminal_on_another_node_is_in_the_image(ground: Ground) -> None:
+def test_terminal_on_another_node_runs_in_the_image(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"}, options={"nodes": "2", "mem": "200"})
     wait_until(lambda: len(ground.site.service.job(job.id).nodes) == 2, 60)
     node = ground.site.service.job(job.id).nodes[1]

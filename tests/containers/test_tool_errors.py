@@ -222,7 +222,7 @@ def test_full_disk_is_detected_in_a_commands_output(runtime: str) -> None:
         "+ echo fine\nfine\n+ RUN ls /x\nls: cannot\nFATAL:   While",
     ],
 )
-def test_failed_build_names_the_last_line_of_the_recipe(log: str) -> None:
+def test_last_recipe_line_is_found_in_the_log_of_a_failed_build(log: str) -> None:
     assert stopped_at(log) == "RUN ls /x"
     assert stopped_at("no such luck") is None
 

@@ -55,7 +55,7 @@ def test_waiting_caller_receives_new_and_forgotten_jobs(any_api: AnyApi) -> None
     assert api.changes().jobs == ()
 
 
-def test_client_that_waits_for_an_end_is_not_woken_earlier(any_api: AnyApi) -> None:
+def test_client_that_waits_for_the_end_of_a_job_is_not_woken_earlier(any_api: AnyApi) -> None:
     api = any_api.api
     before = api.changes().cursor
     with ThreadPoolExecutor(1) as pool:

@@ -45,7 +45,7 @@ def test_readme_is_short() -> None:
     )
 
 
-def test_links_between_pages_exist() -> None:
+def test_link_targets_in_pages_exist() -> None:
     gone = []
     for path in (*DOCS.rglob("*.md"), *ROOT.glob("*.md")):
         prose = Page(path).prose()

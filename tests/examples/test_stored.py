@@ -35,7 +35,7 @@ def test_each_guide_has_a_notebook() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_is_valid_without_outputs_and_names_only_known_options(path: Path) -> None:
+def test_notebook_is_valid_and_has_neither_outputs_nor_unknown_options(path: Path) -> None:
     nbformat.validate(json.loads(path.read_text(encoding="utf-8")))
     assert cells(path)
     for cell in cells(path):

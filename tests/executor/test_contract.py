@@ -206,7 +206,7 @@ def test_shutdown_cancels_waiting_jobs(make: Make, api: Pool) -> None:
     assert "control_jobs" in api.calls
 
 
-def test_context_manager_waits(make: Make) -> None:
+def test_context_manager_waits_for_the_calls(make: Make) -> None:
     with make() as executor:
         future = executor.submit(pow, 2, 3)
     assert future.result(0) == 8

@@ -204,7 +204,7 @@ def test_engine_on_all_nodes_survives_a_dead_node_and_cleans_up(
     wait_until(lambda: not job.left([*folders, *shared]), GONE_S)
 
 
-def test_missing_engine_fails_at_once(
+def test_cell_with_a_missing_engine_fails_at_once(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3")

@@ -309,7 +309,7 @@ def test_end_of_purged_jobs_is_read_from_files_or_they_are_lost(
 
 
 @over_ssh
-def test_restarted_service_resumes_every_job(site: Site) -> None:
+def test_restarted_service_resumes_a_running_job(site: Site) -> None:
     job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(2)\n6 * 7")
     site.restart()
     assert site.wait(job_id).state is JobState.COMPLETED

@@ -285,7 +285,7 @@ def test_table_is_complete_after_a_restart_of_the_agent(site: Site) -> None:
     assert all(row["elapsed_s"] is not None for row in rows)
 
 
-def test_changed_parameters_in_the_folder_are_not_read(site: Site) -> None:
+def test_changed_parameters_in_the_folder_are_rejected(site: Site) -> None:
     made = sweep("1", [{"i": i} for i in range(2)])
     job = site.wait(site.service.submit(made).id)
     path = Path(job.job_dir, "params.vars")

@@ -23,7 +23,7 @@ def _of(process: psutil.Process, folder: str) -> bool:
     return any(folder in word for word in process.info["cmdline"] or ())
 
 
-def test_cells_run_on_the_node_and_leave_nothing(home: Home) -> None:
+def test_cells_run_on_the_node_and_leave_nothing_behind(home: Home) -> None:
     token = f"t{os.getpid()}x"
     home.add("--mem", "300M", "--env", "GREETING=good day", f"--env=TOKEN={token}")
     kernel = home.start()

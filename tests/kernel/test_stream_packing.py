@@ -86,7 +86,7 @@ def until_one(node: Node) -> Arrived:
     return found[0]
 
 
-def test_both_ends_compress_if_both_support_it(node: Node) -> None:
+def test_both_ends_compress_if_both_support_compression(node: Node) -> None:
     assert node.told["packs"] is True
     packer, unpacker = zlib.compressobj(1, zlib.DEFLATED, -15), zlib.decompressobj(-15)
     node.welcome(packs=True)

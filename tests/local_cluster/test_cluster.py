@@ -223,7 +223,9 @@ def test_failed_daemon_is_explained_and_leaves_nothing_running(home: Path) -> No
     assert left.stopped
 
 
-def test_missing_slurm_names_the_packages(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_missing_slurm_names_the_packages(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(home))
     monkeypatch.setattr(software, "_SBIN", ())
     assert missing_packages() == ("slurm-wlm", "munge")

@@ -260,7 +260,7 @@ def test_array_of_a_python_cell_has_slurms_indices(kernel: Kernel) -> None:
     assert kernel.run("print(table['i'].tolist())").text == "[2, 3]\n"
 
 
-def test_sweep_without_variables_returns_its_table(kernel: Kernel) -> None:
+def test_sweep_without_output_variables_returns_its_table(kernel: Kernel) -> None:
     ok(kernel.run("%%slurm --sweep x=1,2\npass"))
     shown = "print(results[['x', 'state']].values.tolist())"
     assert kernel.run(shown).text == "[[1, 'COMPLETED'], [2, 'COMPLETED']]\n"

@@ -250,7 +250,7 @@ def test_cell_pushes_a_folder_and_fetches_files(
     assert api.job(spec.id).delivered
 
 
-def test_attach_and_the_handle_fetch_files(shell: Shell, api: FakeApi) -> None:
+def test_attach_command_and_job_handle_fetch_files(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach --fetch '*.csv'\n1")
     handle = JobHandle(api, api.jobs()[0])
     handle.wait()

@@ -93,7 +93,7 @@ def test_failed_click_is_reported_in_the_widget(widget: QueueWidget) -> None:
     assert "Job gone not found." in widget.message
 
 
-def test_row_of_an_unreachable_cluster_shows_the_login_command(
+def test_row_of_a_cluster_that_needs_a_login_shows_the_login_command(
     widget: QueueWidget, api: FakeApi
 ) -> None:
     problem = Problem(code="login-needed", message="fake needs a login.")

@@ -80,7 +80,7 @@ def test_proxy_forwards_to_rays_dashboard(folder: Path) -> None:
     assert (folder / "dashboards.0.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_missing_dashboard_names_the_package(folder: Path) -> None:
+def test_report_of_a_missing_dashboard_names_the_package(folder: Path) -> None:
     (folder / "engine.0.json").write_text(json.dumps({"dashboard": None}))
     with ways(folder, "ray", "tensorboard") as (_, found):
         assert "Install ray[default] into the image" in found["ray"]["problem"]
@@ -97,7 +97,7 @@ def test_missing_dashboard_names_the_package(folder: Path) -> None:
         (["mpi"], {"SLURM_PROCID": "3"}, False),
     ],
 )
-def test_only_the_first_rank_starts_dashboards(
+def test_first_rank_of_each_engine_is_detected(
     engine: list[str], env: dict[str, str], first: bool
 ) -> None:
     code = f"import sys; sys.path.insert(0, {str(NODE)!r}); import runner_dashboards as one; "

@@ -114,7 +114,7 @@ def server(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def test_proxy_reports_a_change_after_other_requests_of_a_connection(
+def test_proxy_reports_a_change_after_other_requests_on_a_connection(
     server: Path,
 ) -> None:
     with proxying(server) as (name, changes), connected(name) as sock:

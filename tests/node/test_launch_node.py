@@ -175,7 +175,7 @@ def test_cancelled_job_does_not_report_a_lost_first_node(launched: Launched) -> 
 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
-def test_first_node_that_slurm_signals_first_is_not_lost(launched: Launched) -> None:
+def test_first_node_that_slurm_signals_first_is_not_reported_as_lost(launched: Launched) -> None:
     """Slurm's signal to cancel, preempt or time out a job reaches each node at a different time."""
     launched.sock.shutdown(socket.SHUT_RDWR)
     launched.process.send_signal(signal.SIGTERM)

@@ -87,7 +87,7 @@ def reset(sock: socket.socket) -> None:
     sock.close()
 
 
-def test_relay_is_python_3_6_and_imports_only_the_standard_library() -> None:
+def test_relay_supports_python_3_6_and_imports_only_the_standard_library() -> None:
     for text in (TEXT, (NODE / "framing.py").read_text(encoding="utf-8")):
         for node in ast.walk(ast.parse(text, feature_version=(3, 6))):
             if isinstance(node, ast.Import):

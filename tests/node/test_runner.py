@@ -101,7 +101,7 @@ def test_output_of_c_code_is_captured(run: RunCell) -> None:
     assert done.text() == "from c\n"
 
 
-def test_records_have_their_time(run: RunCell) -> None:
+def test_records_have_the_time_of_their_output(run: RunCell) -> None:
     done = run("import sys, time\nprint(time.time())\nprint(time.time(), file=sys.stderr)")
     for name in ("stdout", "stderr"):
         # On a busy machine, a line may arrive in pieces.
@@ -165,7 +165,7 @@ def test_os_exit_0_is_a_failure(run: RunCell) -> None:
     assert (done.exit_code, done.result.status) == (1, "killed")
 
 
-def test_sigkill_suggests_more_memory(run: RunCell) -> None:
+def test_error_after_sigkill_suggests_more_memory(run: RunCell) -> None:
     done = run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert done.exit_code == 128 + signal.SIGKILL
     assert done.result.signal == signal.SIGKILL
@@ -178,7 +178,7 @@ def test_crash_after_the_cell_does_not_affect_its_result(run: RunCell) -> None:
     assert done.variables() == {"x": 1}
 
 
-def test_background_process_does_not_delay_the_end(run: RunCell) -> None:
+def test_background_process_does_not_delay_the_end_of_the_cell(run: RunCell) -> None:
     done = run("import subprocess\nchild = subprocess.Popen(['sleep', '100'])\nprint(child.pid)")
     os.kill(int(done.text()), signal.SIGKILL)
     assert done.result.status == "ok"
@@ -336,7 +336,7 @@ def test_full_disk_does_not_stop_the_cell(run: RunCell) -> None:
     assert 0 < len(done.text()) < 200_000
 
 
-def test_unwritable_folder_ends_with_exit_code_74(
+def test_runner_with_an_unwritable_folder_exits_with_code_74(
     runner: Runner,
 ) -> None:
     runner.prepare("open('was-run', 'w')")

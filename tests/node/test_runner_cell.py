@@ -201,7 +201,7 @@ def test_traceback_of_a_file_hides_runner_frames(run: RunCell, python: tuple[str
         assert ours not in text
 
 
-def test_traceback_is_equal_without_ipython(run: RunCell) -> None:
+def test_traceback_without_ipython_is_a_standard_traceback(run: RunCell) -> None:
     done = run(FAILING, python=BARE)
     lines = done.error.traceback
     assert lines[0] == "Traceback (most recent call last):"

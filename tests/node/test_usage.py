@@ -144,7 +144,7 @@ def test_cgroup_version_1_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["0::/", "0::/user.slice", "0::/slurm/job_77/step_0", "4:cpuacct:/slurm/uid_1/job_7/x"]
 )
-def test_job_without_a_cgroup_is_measured(tmp_path: Path, line: str) -> None:
+def test_cgroup_figures_are_none_without_a_cgroup(tmp_path: Path, line: str) -> None:
     found = of_job(tmp_path, line)
     assert (found.cpu_s(), found.memory_mib()) == (None, None)
     assert usage.Cgroup.of_job("7", str(tmp_path / "none")).cpu_s() is None

@@ -174,7 +174,7 @@ def test_undefined_default_is_rejected_with_its_line(config: Path) -> None:
     assert load_profiles().get("arandu").name == "arandu"
 
 
-def test_unknown_cluster_suggests_the_nearest_cluster(config: Path) -> None:
+def test_error_for_an_unknown_cluster_suggests_the_nearest_cluster(config: Path) -> None:
     write(config / "clusters.toml", "[arandu]")
     with pytest.raises(NotFoundError, match="Unknown cluster `arandoo`; did you mean `arandu`"):
         load_profiles().get("arandoo")

@@ -84,7 +84,7 @@ def serve(home: Path) -> Iterator[Serve]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_server_answers_calls_and_pages(serve: Serve, way: str) -> None:
+def test_server_answers_calls_and_watches(serve: Serve, way: str) -> None:
     served = serve(way)
     client = served.client()
     assert client.call("clusters")[0]["name"] == "here"
@@ -129,7 +129,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kerne
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_kernel_without_the_socket_calls_through_its_server(
+def test_kernel_without_the_socket_calls_the_agent_through_its_server(
     serve: Serve, kernel: Kernel, way: str
 ) -> None:
     served = serve(way)

@@ -30,7 +30,7 @@ NODES = "Requested node configuration is not available"
         ("a site's --own words", None),
     ],
 )
-def test_refusal_names_its_option(text: str, option: str | None) -> None:
+def test_explanation_of_a_refusal_names_the_option(text: str, option: str | None) -> None:
     said = explain_rejection(f"{FAILED}{text}")
     assert said is not None
     assert said.option == option

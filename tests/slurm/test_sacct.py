@@ -21,7 +21,7 @@ def test_steps_of_a_job_are_parsed(release: str) -> None:
 
 
 @each_release
-def test_names_with_newlines_are_joined(release: str) -> None:
+def test_job_name_with_newlines_is_parsed(release: str) -> None:
     job, batch = rows(release, "blank")
     assert job.name.startswith("blank | pipe\nnewline = x  é")
     assert job.name.endswith(" JobId=7 Reason=none")  # before 24.11 the database lost one character

@@ -32,7 +32,7 @@ def test_cancelling_user_is_separated_from_the_state() -> None:
     assert cancelled_by("FAILED") is None
 
 
-def test_truncated_state_is_completed_if_unambiguous() -> None:
+def test_truncated_state_is_expanded_if_unambiguous() -> None:
     assert parse_state("CANCELLED+") == "CANCELLED"
     assert parse_state("OUT_OF_ME+") == "OUT_OF_MEMORY"
     assert parse_state("R+") == "R+"

@@ -207,7 +207,7 @@ def test_times_are_epochs_or_none() -> None:
         assert parse_epoch(word) is None
 
 
-def test_exit_is_parsed_into_code_and_signal() -> None:
+def test_exit_status_is_parsed_into_code_and_signal() -> None:
     assert parse_exit("137:0") == (137, 0)
     assert parse_exit("0:9") == (0, 9)
     assert parse_exit("") is None

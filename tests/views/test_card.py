@@ -141,7 +141,9 @@ def test_card_of_a_call_does_not_name_our_internal_variable() -> None:
         ("Failed (exit code 3). That was on n2 only.", "exit code 3", True),
     ],
 )
-def test_card_does_not_repeat_the_reason_of_its_headline(why: str, how: str, shown: bool) -> None:
+def test_card_does_not_repeat_a_reason_that_its_headline_shows(
+    why: str, how: str, shown: bool
+) -> None:
     failed = job(state=JobState.FAILED, exit_code=3, ended_s=NOW_S, why=why)
     assert f"failed · {how} · fit" in plain(failed, NOW_S)
     assert (why in plain(failed, NOW_S)) == shown
@@ -247,7 +249,7 @@ def test_every_state_has_a_symbol_and_a_word(state: JobState) -> None:
     assert state.word in told
 
 
-def test_slurm_id_of_an_ended_job_shows_our_job_id() -> None:
+def test_message_about_slurm_id_of_an_ended_job_shows_our_job_id() -> None:
     ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
     said = ended_earlier(ended, "146", NOW_S)
     which = f"job {ended.id}, which was submitted 2 h ago and has ended"

@@ -9,7 +9,7 @@ from jupyter_slurm.wire import JobKind, JobState, Result
 from tests.views.test_card import job
 
 
-def test_cell_with_an_ok_result_succeeded_in_any_state() -> None:
+def test_cell_with_an_ok_result_succeeded_despite_a_timeout() -> None:
     assert failure(Result(job=job(state=JobState.TIMEOUT), status="ok")) is None
 
 
@@ -24,7 +24,7 @@ def test_script_succeeds_if_its_state_is_completed(state: JobState, well: bool) 
     assert (failure(Result(job=ended, status="none")) is None) is well
 
 
-def test_error_shows_slurms_reason_and_the_advice() -> None:
+def test_error_shows_slurms_reason_and_our_advice() -> None:
     killed = job(
         state=JobState.OUT_OF_MEMORY, why="It used more than 1 GiB.", advice="Ask for --mem 2G."
     )

@@ -113,7 +113,7 @@ def folder_of(job: Job) -> Path:
 
 
 @over_ssh
-def test_lab_runs_a_notebook_and_leaves_nothing(site: Site, tmp_path: Path) -> None:
+def test_lab_runs_a_notebook_and_leaves_nothing_behind(site: Site, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     job = submitted(site, **site.at(tmp_path / "here"))
     assert job.lab is not None

@@ -47,7 +47,7 @@ def test_tools_python_and_home_are_found(look: Callable[..., Description], tmp_p
     assert home.free_mib is not None
 
 
-def test_folders_of_the_login_profile_are_found(
+def test_folders_in_variables_of_the_login_shell_are_found(
     look: Callable[..., Description], tmp_path: Path
 ) -> None:
     scratch = tmp_path / "my 'scratch'\tand $more"

@@ -127,14 +127,14 @@ def test_up_is_suggested_only_for_a_private_cluster(look: Examine) -> None:
     assert "jupyter slurm up" not in str(only(look(ill=ill), "Controller").hint)
 
 
-def test_unwritable_job_root_fails(look: Examine) -> None:
+def test_unwritable_job_root_fails_the_check(look: Examine) -> None:
     check = only(look(job_root="/dev/null/jobs of 'me'"), "Job folder")
     assert check.ok is False
     assert "/dev/null/jobs of 'me'" in check.sentence
     assert "`job_root`" in str(check.hint)
 
 
-def test_missing_or_old_python_fails(look: Examine, tmp_path: Path) -> None:
+def test_missing_or_old_python_fails_the_check(look: Examine, tmp_path: Path) -> None:
     assert only(look(python="/no/python"), "Python without an image").ok is False
     old = tmp_path / "old python"
     old.write_text("#!/bin/sh\necho 2.7\n")
@@ -142,7 +142,9 @@ def test_missing_or_old_python_fails(look: Examine, tmp_path: Path) -> None:
     assert only(look(python=str(old)), "Python without an image").ok is False
 
 
-def test_missing_runtime_fails_on_a_one_machine_cluster(look: Examine, tmp_path: Path) -> None:
+def test_missing_runtime_fails_the_check_on_a_one_machine_cluster(
+    look: Examine, tmp_path: Path
+) -> None:
     row = "Programs of the profile's runtime"
     path = bin_dir(tmp_path, "enroot")
     env = {"PATH": f"{path}:/usr/local/bin:/usr/bin:/bin"}
@@ -198,7 +200,7 @@ def connection(**changes: object) -> Connection:
     return msgspec.structs.replace(opened, **changes)
 
 
-def test_lost_connection_shows_its_reason() -> None:
+def test_check_of_a_lost_connection_shows_the_reason() -> None:
     problem = Problem(code="transport", message="The gateway does not answer.")
     (check,) = examine_connection(connection(state=ConnectionState.LOST, problem=problem), 8)
     assert (check.ok, check.hint) == (False, "The gateway does not answer.")

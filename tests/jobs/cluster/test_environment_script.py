@@ -143,7 +143,7 @@ END = "\njupyter-slurm: The packages were not installed: uv ended with exit code
         ),
     ],
 )
-def test_failure_names_the_package(log: str, package: str) -> None:
+def test_failure_message_names_the_package(log: str, package: str) -> None:
     told = failure(log + END)
     assert told is not None
     assert package in told[0]

@@ -212,7 +212,9 @@ def test_packages_are_added_to_an_existing_image(ground: Ground, tmp_path: Path)
     ground.site.wait(again.job.id)
 
 
-def test_failed_build_names_the_step_and_removes_its_files(ground: Ground, tmp_path: Path) -> None:
+def test_failed_build_reports_the_step_and_removes_its_files(
+    ground: Ground, tmp_path: Path
+) -> None:
     recipe = ground.recipe("echo 'no such luck' >&2; exit 3")
     before = ground.left_in_engine()
     job = ground.failed(recipe)

@@ -67,7 +67,7 @@ def test_first_caller_gets_the_questions_in_order() -> None:
     login.close()
 
 
-def test_login_without_questions_opens_once() -> None:
+def test_login_without_questions_opens_the_connection_once() -> None:
     way = ScriptedWay()
     login = Login("arandu", way, nobody)
     assert login.connect("a", PATIENCE_S).state is ConnectionState.OPEN
@@ -113,7 +113,7 @@ def test_late_answer_is_ignored() -> None:
     assert way.answers == ["secret", "1"]
 
 
-def test_declining_ends_the_login_for_all_callers() -> None:
+def test_declining_a_question_ends_the_login_for_all_callers() -> None:
     way = ScriptedWay("Code: ")
     login = Login("arandu", way, nobody)
     question = question_of(login.connect("first", PATIENCE_S))

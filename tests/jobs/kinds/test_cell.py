@@ -11,7 +11,7 @@ from jupyter_slurm.jobs.kinds.cell import cloudpickle_zip
 from jupyter_slurm.jobs.kinds.kind import node_files
 
 
-def test_runner_files_are_python_3_6_and_use_only_the_standard_library() -> None:
+def test_runner_files_support_python_3_6_and_need_only_the_standard_library() -> None:
     files = node_files("runner")
     assert "runner.py" in files
     ours = {name.removesuffix(".py") for name in files}

@@ -37,7 +37,7 @@ def test_incomplete_record_is_read_later(reader: LogReader, tmp_path: Path) -> N
     assert [len(first.outputs), len(second.outputs)] == [1, 1]
 
 
-def test_lines_of_one_second_are_joined_and_keep_their_time(
+def test_lines_from_the_same_second_are_joined_and_keep_their_time(
     reader: LogReader, tmp_path: Path
 ) -> None:
     lines = [stream(f"{number:04d}\n", time_s=7 + number // 1000) for number in range(3000)]

@@ -108,7 +108,7 @@ def test_cursor_of_another_agent_starts_over(
 
 
 # --- connections ---
-def test_opened_and_closed_connections_are_changes(
+def test_opened_and_closed_connections_are_reported_as_changes(
     told: Told, clusters: Clusters, sshd: Sshd
 ) -> None:
     first = told.now()
@@ -153,7 +153,7 @@ def test_question_is_shown_only_to_its_caller(
     assert of(news, "far").question is None
 
 
-def test_new_cluster_and_unreadable_profile_are_changes(told: Told, home: Path) -> None:
+def test_new_cluster_and_unreadable_profile_are_reported_as_changes(told: Told, home: Path) -> None:
     told.now()
     write_profile(home / "config", "another", {})
     news = told.now()

@@ -33,7 +33,7 @@ def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, st
     ]
 
 
-def test_job_has_an_event_for_each_step() -> None:
+def test_job_has_an_event_for_each_stage() -> None:
     assert lived(TAKEN, WAITS, {"reason": None, "why": None, **RUNS}, ENDED) == [
         (100, "SUBMITTING", None),
         (101, "PENDING", "Accepted as job 7."),

@@ -77,7 +77,7 @@ def test_outdated_observation_is_ignored(registry: JobRegistry) -> None:
     assert registry.job("aaaaaaaa") == ended
 
 
-def test_slurm_id_finds_the_newest_live_job(registry: JobRegistry) -> None:
+def test_newest_live_job_is_found_by_slurm_id(registry: JobRegistry) -> None:
     registry.add(record("aaaaaaaa", slurm_id="7", created_s=1.0))
     registry.add(record("bbbbbbbb", slurm_id="7", created_s=2.0))
     assert registry.job("7").id == "bbbbbbbb"

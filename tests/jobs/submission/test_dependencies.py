@@ -109,7 +109,7 @@ def test_dependency_waits_for_a_job_in_submission(registry: JobRegistry) -> None
     assert awaited(asked, registry, "c") is None
 
 
-def test_unmet_dependency_names_its_job(registry: JobRegistry) -> None:
+def test_message_about_an_unmet_dependency_names_the_job(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", slurm_id="7")
     asked = waiting(("5", "ok"), ("aaaaaaaa", "ok"))
     assert unmet(asked, registry) is None

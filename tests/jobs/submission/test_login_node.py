@@ -211,7 +211,7 @@ def ground(
     ids=["charliecloud", "docker", "apptainer over ssh"],
     indirect=True,
 )
-def test_image_is_built_on_the_login_node_or_the_failed_step_is_named(
+def test_image_is_built_on_the_login_node_or_the_failed_step_is_reported(
     ground: Ground, tmp_path: Path
 ) -> None:
     first = ground.build(ground.recipe(*MADE), options={"partition": "nowhere"})

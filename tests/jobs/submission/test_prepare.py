@@ -68,7 +68,7 @@ def test_gpus_of_one_process_are_on_one_node(
 @pytest.mark.parametrize(
     "name", ["job-name", "array", *(name for name, one in OPTIONS.items() if one.not_in_cell)]
 )
-def test_unsupported_option_of_a_cell_has_a_hint(name: str) -> None:
+def test_unsupported_option_of_a_cell_is_rejected_with_a_hint(name: str) -> None:
     with pytest.raises(RequestError, match=f"`--{name}` cannot be used for this job") as caught:
         prepared(options={name: VALUES.get(name, "1")})
     assert caught.value.hint

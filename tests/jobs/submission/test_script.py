@@ -72,7 +72,7 @@ def test_start_file_has_partition_and_user_without_odd_characters(tmp_path: Path
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_command_words_arrive_unchanged(tmp_path: Path, word: str) -> None:
+def test_command_arguments_arrive_unchanged(tmp_path: Path, word: str) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", word]))
     assert (tmp_path / "log.0").read_text() == word
 
@@ -202,7 +202,7 @@ def test_failed_setup_ends_the_job_before_its_program_starts(tmp_path: Path) -> 
     assert read(tmp_path, "exit.0.json")["exit_code"] == 66
 
 
-def test_files_are_copied_back_after_any_end(tmp_path: Path) -> None:
+def test_files_are_copied_back_after_any_end_of_the_job(tmp_path: Path) -> None:
     after = f'  echo "$rc" >>{shlex.quote(str(tmp_path / "after"))}'
     plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", "exit 3"], before="ready=1", after=after)
     run(tmp_path, plan)
@@ -234,6 +234,6 @@ def test_sweep_task_has_its_own_folder_and_attempts(folder: Path, login_shell: b
     assert own.stat().st_mode & 0o777 == 0o700
 
 
-def test_words_in_braces_are_replaced_only_in_sweeps(tmp_path: Path) -> None:
+def test_words_in_braces_stay_unchanged_without_a_sweep(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", "{task}"]))
     assert (tmp_path / "log.0").read_text() == "{task}"

@@ -77,13 +77,13 @@ def test_batch_script_runs_in_the_right_folder(
     assert f"--chdir={runs_in}" in found.sbatch
 
 
-def test_container_starts_in_the_work_folder_of_the_job_folder() -> None:
+def test_container_starts_in_the_work_subfolder_of_the_job_folder() -> None:
     known = profile(host="login", runtime="charliecloud")
     script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert " sh /mnt/job/work python3 " in script
 
 
-def test_image_mounts_the_copy_on_the_node() -> None:
+def test_container_mounts_the_copy_on_the_node() -> None:
     known = profile(host="login", runtime="charliecloud", storage=STAGED)
     script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert "--bind=/jobs/abcdefgh/stage:/mnt/work" in script

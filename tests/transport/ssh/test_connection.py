@@ -367,7 +367,7 @@ def test_disconnecting_during_a_question_leaves_login_needed(
 # --- the end ---
 
 
-def test_closing_ends_waiting_sessions_and_leaves_nothing(
+def test_closing_ends_waiting_sessions_and_leaves_nothing_behind(
     make_sshd: MakeSshd, connect: Connect
 ) -> None:
     gateway, login = make_sshd(), make_sshd()

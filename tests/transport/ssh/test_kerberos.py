@@ -96,7 +96,7 @@ def account(ssh_keeper: Keeper, ssh_folder: Path) -> Account:
     return make_account(ssh_keeper, ssh_folder)
 
 
-def test_ticket_logs_in_without_a_question(
+def test_login_with_a_ticket_does_not_ask_questions(
     account: Account, kerberos: Kerberos, connect: Connect, ssh_keeper: Keeper, ssh_folder: Path
 ) -> None:
     kerberos.admin(f"addprinc -pw {_PASSWORD} {account.name}")

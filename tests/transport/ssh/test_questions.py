@@ -59,7 +59,7 @@ def test_answer_arrives_unchanged(questions: Questions, answer: str) -> None:
     assert asked(questions, "Password: ", lambda _: answer) == (0, f"{answer}\n")
 
 
-def test_declining_ends_ssh_without_an_empty_answer(questions: Questions) -> None:
+def test_declining_a_question_ends_ssh_without_an_empty_answer(questions: Questions) -> None:
     def declines(prompt: Prompt) -> str:
         raise LoginError("Rather not.")
 
@@ -109,7 +109,7 @@ def test_questions_from_the_host_and_from_this_machine_are_distinguished(
     assert (prompt.kind, prompt.host, prompt.text) == (kind, HOST, shown)
 
 
-def test_old_openssh_attributes_every_passphrase_to_the_host(
+def test_passphrase_prompt_of_an_old_openssh_is_attributed_to_the_host(
     tmp_path: Path,
 ) -> None:
     with Questions(tmp_path / "ask", HOST, prefixes=False, told=lambda: "") as questions:

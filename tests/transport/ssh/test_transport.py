@@ -113,7 +113,7 @@ def test_every_login_shell_works(odd_sshd: Sshd, tmp_path: Path) -> None:
             assert near.recv(100) == b"well\n"
 
 
-def test_account_without_a_shell_shows_the_hosts_message(make_sshd: MakeSshd) -> None:
+def test_error_for_an_account_without_a_shell_shows_the_hosts_message(make_sshd: MakeSshd) -> None:
     sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
