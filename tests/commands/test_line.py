@@ -131,7 +131,7 @@ def test_exclude_option_names_nodes_as_in_sbatch() -> None:
         ("--container-image ubuntu", "--image IMAGE"),
     ],
 )
-def test_error_for_an_invalid_line_names_the_word_and_a_fix(line: str, told: str) -> None:
+def test_error_for_an_invalid_line_shows_the_word_and_a_fix(line: str, told: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse(split(line))
     assert told in str(raised.value)

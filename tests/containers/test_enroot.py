@@ -88,7 +88,7 @@ def test_mount_source_can_have_any_name(box: Box, run: Run, tmp_path: Path) -> N
     assert run(there, "cat", "/mnt/in/file", "/srv/x/y/file").stdout == "there\nthere\n"
 
 
-def test_named_image_is_imported_and_its_file_removed(
+def test_named_image_is_imported_and_its_file_is_removed(
     box: Box, run: Run, enroot_standin: EnrootStandIn, small_image: Path, tmp_path: Path
 ) -> None:
     enroot_standin.publish("nvcr.io#nvidia/pytorch:22.11-py3", small_image)

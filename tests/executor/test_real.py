@@ -162,7 +162,7 @@ def test_killed_agent_does_not_lose_or_repeat_calls(
 
 
 @pytest.mark.usefixtures("home")
-def test_map_is_one_sweep_with_its_results_in_order() -> None:
+def test_map_submits_one_sweep_and_returns_its_results_in_order() -> None:
     def fitted(values: np.ndarray, name: str) -> tuple[float, str, str]:
         return float(values.sum()), name, os.environ["SLURM_ARRAY_TASK_COUNT"]
 

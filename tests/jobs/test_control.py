@@ -145,7 +145,7 @@ def test_one_scancel_cancels_our_jobs_and_jobs_without_a_record(
     assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""
 
 
-def test_requeue_of_many_jobs_names_the_job_that_slurm_rejects(site: Site, tmp_path: Path) -> None:
+def test_result_of_requeuing_many_jobs_names_the_rejected_job(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
     never = site.service.submit(spec(wait, options={"no-requeue": ""})).id

@@ -192,7 +192,7 @@ def test_signal_before_the_time_limit_interrupts_the_cell(site: Site) -> None:
     assert "saved" in site.text(job_id)
 
 
-def test_job_beyond_its_time_limit_is_a_timeout(site: Site) -> None:
+def test_job_beyond_its_time_limit_ends_as_timeout(site: Site) -> None:
     job_id = running(site, options={"time": "1"})
     site.cluster.end_time_of(site.service.job(job_id).slurm_id or "")
     job = site.wait(job_id, limit_s=150)
@@ -201,7 +201,7 @@ def test_job_beyond_its_time_limit_is_a_timeout(site: Site) -> None:
     assert job.advice
 
 
-def test_job_beyond_its_memory_limit_is_out_of_memory(site: Site) -> None:
+def test_job_beyond_its_memory_limit_ends_as_out_of_memory(site: Site) -> None:
     code = "import time\nprint('up', flush=True)\nhog = b'x' * (600 << 20)\ntime.sleep(60)"
     job_id = running(site, code, options={"mem": "100M"})
     job = site.wait(job_id)
@@ -283,7 +283,7 @@ def test_full_disk_during_a_job_is_reported(
 # --- jobs purged by Slurm; `test_accounting.py` tests those with accounting ---
 
 
-def test_end_of_purged_jobs_is_read_from_files_or_they_are_lost(
+def test_purged_jobs_are_lost_unless_their_files_show_the_end(
     private_site: MakeSite, tmp_path: Path
 ) -> None:
     site = private_site(extra_conf=("MinJobAge=2",))

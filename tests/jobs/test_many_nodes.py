@@ -255,7 +255,7 @@ def test_common_traceback_of_ranks_is_shown_once(nodes: Site) -> None:
     ]
 
 
-def test_failed_rank_ends_the_others(nodes: Site) -> None:
+def test_failed_rank_ends_the_other_ranks(nodes: Site) -> None:
     code = "import os, time\nif os.environ['RANK'] == '1': raise ValueError('bad')\ntime.sleep(600)"
     job = nodes.run(code, launch="torchrun", options={"nodes": "2"})
     result = nodes.service.result(job.id)

@@ -78,7 +78,7 @@ def test_cells_wait_for_the_job_and_show_the_reason(home: Home) -> None:
     assert len(home.jobs()) == 1
 
 
-def test_waiting_cell_is_interrupted_and_restart_keeps_the_job(home: Home) -> None:
+def test_waiting_cell_can_be_interrupted_and_a_restart_keeps_the_job(home: Home) -> None:
     home.add("--hold")
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")

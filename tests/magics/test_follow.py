@@ -87,7 +87,7 @@ def test_streams_displays_and_values_appear_in_order(shell: Shell) -> None:
     ]
 
 
-def test_excess_text_is_shown_as_its_last_lines(shell: Shell) -> None:
+def test_only_the_last_lines_of_excess_text_are_shown(shell: Shell) -> None:
     shell.state.settings.output_limit_bytes = 10_000
     ran = shell.run("%%slurm\nfor n in range(5000):\n    print(f'line {n}')\n")
     job_id = shell.state.api.jobs()[0].id

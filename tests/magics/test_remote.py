@@ -120,7 +120,7 @@ def test_declined_login_of_a_waiting_cell_keeps_its_job(
     assert "cancel" not in api.calls
 
 
-def test_unanswered_submission_is_reported_and_its_job_found(
+def test_unanswered_submission_is_reported_and_its_job_is_found(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = api.submit

@@ -248,7 +248,7 @@ def facts(page: lab.Page) -> dict[str, Any]:
     return told
 
 
-def test_page_names_the_job_and_its_time_limit(make: Make, tmp_path: Path) -> None:
+def test_page_shows_the_job_and_its_time_limit(make: Make, tmp_path: Path) -> None:
     page = make("abcdefgh", "fit · it's $2", "n7")
     assert page.title == "fit · it's $2 · n7 · JupyterLab"
     known = {"id": "abcdefgh", "name": "fit · it's $2", "node": "n7", "gpus": 2}

@@ -107,7 +107,7 @@ def test_missing_tensorboard_is_reported_and_the_cell_runs(site: Site, tmp_path:
     assert "lacks TensorBoard, so its dashboard does not start." in said
 
 
-def test_dask_dashboard_is_at_a_private_socket(site: Site, tmp_path: Path) -> None:
+def test_dask_dashboard_listens_on_a_private_socket(site: Site, tmp_path: Path) -> None:
     end = tmp_path / "end"
     job = running(site, end, launch="dask", options={"nodes": "2"})
     entry = site.service.dashboard_entry(job.id, "dask", STARTS_S)

@@ -131,7 +131,7 @@ def test_short_call_returns_its_result_with_the_submission(
     assert site.wait(long.job.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
 
 
-def test_error_traceback_names_the_earlier_cell(site: Site) -> None:
+def test_traceback_shows_the_code_of_an_earlier_cell(site: Site) -> None:
     session = start(site)
     run(site, session, "def breaks():\n    return 1 / 0\nkept = 1")
     failed = run(site, session, "breaks()")

@@ -114,7 +114,7 @@ def test_silent_controller_is_called_once(look: Examine) -> None:
     assert only(checks, "Job folder").ok
 
 
-def test_unreachable_cluster_is_one_failed_check(look: Examine) -> None:
+def test_unreachable_cluster_yields_one_failed_check(look: Examine) -> None:
     [check] = look(ill={"sh": TransportError("The line is dead.")}, hint="Is the VPN on?")
     assert "The line is dead." in check.sentence
     assert (check.ok, check.hint) == (False, "Is the VPN on?")

@@ -166,7 +166,7 @@ def test_started_task_has_no_reason_for_waiting(sweep: Sweep) -> None:
     assert list(sweep.table.tasks().reasons.values()) == ["0,2-4"]
 
 
-def test_listing_shows_an_end_that_the_news_file_lacks(sweep: Sweep) -> None:
+def test_task_end_missing_from_the_news_file_is_read_from_the_listing(sweep: Sweep) -> None:
     sweep.end(1)
     (sweep.folder / "news").unlink()
     sweep.listed(t0="PENDING", t1="COMPLETED", t2="PENDING", t3="PENDING", t4="PENDING")

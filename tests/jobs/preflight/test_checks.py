@@ -22,7 +22,7 @@ from tests.jobs.judged import job, partition
         ("--gpus 8", None),
     ],
 )
-def test_exceeded_maximum_is_a_warning_at_its_option(words: str, option: str | None) -> None:
+def test_exceeded_maximum_yields_a_warning_at_its_option(words: str, option: str | None) -> None:
     found = list(check_maxima(job(words), partition("small", max_nodes=2)))
     assert [(one.ok, one.option) for one in found] == ([(None, option)] if option else [])
 

@@ -60,7 +60,7 @@ def test_preview_has_slurms_start_estimate_and_submits_nothing(site: Site) -> No
 
 
 @pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
-def test_refusal_by_slurm_is_a_failed_check(site: Site, kind: JobKind) -> None:
+def test_refusal_by_slurm_yields_a_failed_check(site: Site, kind: JobKind) -> None:
     asked = spec("#!/bin/sh\n", kind=kind, options={"constraint": "nosuch"})
     preview = site.service.preview(asked)
     assert preview.start_estimate_s is None

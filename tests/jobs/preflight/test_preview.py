@@ -81,7 +81,7 @@ def test_partitions_and_qos_are_read(strict: Site) -> None:
     assert info.reservations == ()
 
 
-def test_preview_has_cost_warnings_and_slurms_refusal(strict: Site) -> None:
+def test_preview_shows_warnings_the_cost_and_slurms_refusal(strict: Site) -> None:
     options = {"partition": "gpu", "gres": "gpu:5", "time": "02:00:00"}
     preview = strict.service.preview(spec("1", options=options))
     assert {check.option for check in preview.checks if check.ok is None} >= {"time", "gpus"}
@@ -92,7 +92,7 @@ def test_preview_has_cost_warnings_and_slurms_refusal(strict: Site) -> None:
     assert (cost.limit_s, cost.node_hours, cost.cpu_hours) == (3600, 1, 8)
 
 
-def test_preview_names_variables_without_values(strict: Site) -> None:
+def test_preview_lists_variables_without_values(strict: Site) -> None:
     cell = strict.service.preview(spec("1", env={"TOKEN": "s3cret"}, modules=("gcc/7.4",)))
     assert " -uB " in cell.script
     assert cell.variables == ("TOKEN",)

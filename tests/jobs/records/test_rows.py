@@ -104,7 +104,7 @@ def test_queue_of_all_users_has_our_unfinished_jobs(agent: Agent) -> None:
     assert agent.look(told.cursor, everyone=True).gone == ("abcdefgh",)
 
 
-def test_queue_problem_is_a_change_and_not_an_error(agent: Agent) -> None:
+def test_queue_problem_is_reported_as_a_change_and_not_raised(agent: Agent) -> None:
     agent.found("1")
     told = agent.look()
     silent = Problem(code="controller", message="It does not answer.", transient=True)

@@ -123,7 +123,7 @@ def test_submitting_job_has_one_row() -> None:
     assert told.by(numbered("1", comment=TOKEN), {"1": [OURS]}) == ([], [])
 
 
-def test_tasks_of_our_array_have_its_id() -> None:
+def test_tasks_of_our_array_have_the_id_of_the_array() -> None:
     told = Told()
     waiting = {"slurm_id": "7_[1-9%2]", "array_job_id": "7", "array_task_id": "1-9"}
     waiting |= {"comment": TOKEN, "name": "fit.abcdefgh"}

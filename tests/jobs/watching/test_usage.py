@@ -58,7 +58,7 @@ def command_counts(site: Site) -> Counter[str]:
     return counts
 
 
-def test_running_cell_is_measured_and_each_sample_sent_once(site: Site) -> None:
+def test_running_cell_is_measured_and_each_sample_is_sent_once(site: Site) -> None:
     job = site.service.submit(spec(HOLDS))
     first, cursor = watched(site, job.id, 1)
     begins = list(takewhile(lambda sample: sample.memory_mib <= 150, first))
@@ -96,7 +96,7 @@ def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None
             file.write(json.dumps(line) + "\n")
 
 
-def test_samples_name_their_node(site: Site) -> None:
+def test_samples_contain_the_name_of_their_node(site: Site) -> None:
     job = site.run(SHORT, kind=JobKind.PROGRAM)
     site.service._registry.change(job.id, nodes=("n1", "n2", "n3"))
     write_lines(job, 0, [10, 20])  # the format before samples named their node
