@@ -30,7 +30,7 @@ def test_benchmark_still_prints_its_last_table(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.real
-def test_page_of_5000_jobs_stays_within_its_memory_limit(tmp_path: Path) -> None:
+def test_page_with_5000_jobs_stays_within_its_memory_limit(tmp_path: Path) -> None:
     code, said = ran("sidebar", ("--rounds=1", "--seconds=1"), tmp_path)
     assert code == 0, said
     assert "5,000 jobs" in said

@@ -12,7 +12,9 @@ from tests.magics.kernel import running_kernel
 from tests.magics.test_real import agent_environment
 
 
-def test_cells_of_the_notebook_end_as_tagged(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_cells_of_the_notebook_succeed_or_fail_as_tagged(
+    slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
     notebook = nbformat.read(EXAMPLES / "sweep.ipynb", as_version=4)
     with (
         agent_environment(slurm_cluster, JPY_SESSION_NAME=f"{tmp_path}/sweep.ipynb") as env,

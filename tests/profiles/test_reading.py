@@ -40,7 +40,7 @@ def refusal(config: Path, text: str, name: str = "clusters.toml") -> str:
     return str(caught.value)
 
 
-def test_table_in_clusters_toml_is_a_cluster_with_defaults(config: Path) -> None:
+def test_table_in_clusters_toml_defines_a_cluster_with_defaults(config: Path) -> None:
     file = write(
         config / "clusters.toml",
         """
@@ -64,7 +64,7 @@ def test_table_in_clusters_toml_is_a_cluster_with_defaults(config: Path) -> None
     assert profile.origin == str(file)
 
 
-def test_file_in_clusters_d_is_one_cluster(config: Path) -> None:
+def test_file_in_clusters_d_defines_one_cluster(config: Path) -> None:
     write(config / "clusters.d" / "local.toml", f'runtime = "charliecloud"\norigin = "{UP_ORIGIN}"')
     profile = load_profiles().get("local")
     assert (profile.runtime, profile.origin) == ("charliecloud", UP_ORIGIN)

@@ -19,7 +19,7 @@ def printed(*lines: str) -> str:
     return "".join(line.replace(" ", "\x1f") + "\x1f" + END for line in lines)
 
 
-def test_old_release_without_newer_fields_is_parsed() -> None:
+def test_output_of_an_old_release_without_newer_fields_is_parsed() -> None:
     [row] = sprio.parse(printed(_18_08))
     assert row[:3] == ("12", "gpu", 1187)
     assert {name: given for name, given in row.given.items() if given} == {

@@ -70,7 +70,7 @@ def files_with(pattern: re.Pattern[bytes], *folders: Path) -> list[Path]:
     return found
 
 
-def test_passwords_codes_and_tokens_do_not_appear_in_processes_or_files(laptop: Laptop) -> None:
+def test_passwords_codes_and_tokens_do_not_leak_into_processes_or_files(laptop: Laptop) -> None:
     site, home = laptop.site, laptop.home
     password, code, token = site.person.password, site.person.code(), "canary-7c1f0a"
     # Six digits may be part of any number or name. Only a separate word counts as the code.

@@ -150,7 +150,7 @@ def test_connection_fails_at_once_when_a_login_is_needed(nothing_left: None) -> 
     forward.close()
 
 
-def test_slow_connection_does_not_delay_others(nothing_left: None) -> None:
+def test_slow_connection_does_not_delay_other_connections(nothing_left: None) -> None:
     slow: SimpleQueue[Answered] = SimpleQueue()
     standing: list[socket.socket] = []
 

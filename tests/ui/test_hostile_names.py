@@ -28,7 +28,7 @@ def is_unharmed(page: Page) -> bool:
     return not page.evaluate("Boolean(window.harmed)")
 
 
-def test_hostile_job_names_are_text_in_every_view(
+def test_hostile_job_names_are_shown_as_text_in_every_view(
     page: Page, lab: Lab, cluster: SlurmCluster
 ) -> None:
     opened_lab(page, lab)

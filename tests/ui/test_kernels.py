@@ -83,7 +83,7 @@ def traces(job_name: str, home: Path) -> list[str]:
     ]
 
 
-def test_form_adds_a_kernel_that_runs_a_cell_and_stops_from_the_sidebar(
+def test_form_adds_a_kernel_that_runs_a_cell_and_can_be_stopped_in_the_sidebar(
     opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
 ) -> None:
     page = opened_lab

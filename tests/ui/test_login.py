@@ -21,7 +21,7 @@ cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 Open = Callable[[Sequence[str]], Notebook]
 
 
-def test_host_key_password_and_code_are_prompted_in_dialogs(
+def test_dialogs_prompt_for_host_key_password_and_code(
     lab: Lab,
     cluster: SlurmCluster,
     gateway: MakeGateway,
@@ -55,7 +55,7 @@ def test_host_key_password_and_code_are_prompted_in_dialogs(
     expect(sidebar.get_by_role("button", name="Connect gate", exact=True)).to_be_visible()
 
 
-def test_host_key_password_and_code_are_prompted_under_the_cell(
+def test_cell_prompts_for_host_key_password_and_code(
     opened: Open,
     lab: Lab,
     cluster: SlurmCluster,

@@ -20,7 +20,7 @@ while seed == 9 and not os.path.exists({gate!r}):
 loss = rate * seed"""
 
 
-def test_sweep_grid_shows_tasks_by_pointer_and_keys_and_retries_failed_tasks(
+def test_sweep_grid_works_by_pointer_and_keyboard_and_retries_failed_tasks(
     opened: Callable[[Sequence[str]], Notebook], page: Page, tmp_path: Path
 ) -> None:
     gate, fixed = tmp_path / "gate", tmp_path / "fixed"

@@ -520,7 +520,7 @@ def test_vanished_file_is_not_a_failure(far: Watched, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_growing_file_is_pulled_again_or_reported(
+def test_file_that_grows_during_a_pull_is_pulled_again(
     far: Watched, tmp_path: Path, large: bool, request: pytest.FixtureRequest
 ) -> None:
     if large:

@@ -67,7 +67,9 @@ def tree(folder: Path) -> dict[bytes, object]:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_folder_returns_unchanged(far: SshTransport, source: Path, tmp_path: Path) -> None:
+def test_folder_is_unchanged_after_push_and_pull(
+    far: SshTransport, source: Path, tmp_path: Path
+) -> None:
     target = f"{far.home()}/pushed it's -x"
     outcome = push(far, source, target)
     assert (outcome.failed, outcome.files) == ({}, len(HOSTILE) + 3)

@@ -348,7 +348,7 @@ def test_state_changes_are_reported_in_order(
     assert states == ["connecting", "asking", "connecting", "open", "closed"]
 
 
-def test_disconnecting_during_a_question_leaves_login_needed(
+def test_disconnecting_during_a_question_leaves_the_state_login_needed(
     gateway: MakeGateway, person: Person, connect: Connect
 ) -> None:
     connection = connect(gateway("code").hop(*NO_KEYS))

@@ -100,7 +100,7 @@ def test_passphrase_prompt_names_the_key(
 # --- questions ---
 
 
-def test_password_and_code_are_prompted_in_turn_and_hidden(
+def test_password_and_code_are_requested_in_turn_and_hidden(
     gateway: MakeGateway, person: Person, logged_in: LogIn
 ) -> None:
     asked = Answers(person.password, person.code())

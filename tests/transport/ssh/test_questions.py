@@ -117,7 +117,7 @@ def test_passphrase_prompt_of_an_old_openssh_is_attributed_to_the_host(
     assert (prompt.kind, prompt.names_a_key) == (QuestionKind.SECRET, True)
 
 
-def test_repeated_question_marks_the_answer_as_wrong(questions: Questions) -> None:
+def test_prompt_of_a_repeated_question_reports_a_rejected_answer(questions: Questions) -> None:
     asked = [questions.prompt(Question(text, "", 1), HOST) for text in 2 * ("Password: ", "Code: ")]
     assert [one.refused for one in asked] == [False, False, True, False]
 
