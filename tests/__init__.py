@@ -1,1 +1,1 @@
-"""A package, so that the package `tests.ui` has that name."""
+"""A package, so that `tests/ui` is the package `tests.ui`."""

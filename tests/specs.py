@@ -12,7 +12,7 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
 
 def job_spec(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> JobSpec:
-    """Return a spec of that kind. Omit `code` for kinds without code."""
+    """Return a spec of this kind. Omit `code` for kinds without code."""
     make = KINDS[kind].spec
     if "code" in make.__struct_fields__:
         fields["code"] = code
@@ -37,7 +37,7 @@ def known(**fields: Any) -> Job:
 
 
 def of_kind(kind: JobKind, job: Job) -> Job:
-    """Return the job converted to that kind."""
+    """Return the job converted to `kind`."""
     made: Job = msgspec.convert(msgspec.to_builtins(job) | {"kind": kind.value}, Job)
     return made
 

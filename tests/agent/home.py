@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class AgentHome:
-    """The home of a test's agent; this process's environment points to it."""
+    """The home of a test's agent. This process's environment points to this home."""
 
     folder: Path
     socket: Path

@@ -119,7 +119,7 @@ class There:
         return self.api.submit(replace(asked, cluster=cluster)).id
 
     def followed(self, job_id: str) -> tuple[Job, str]:
-        """Follow a job as a notebook does, and return it and its output."""
+        """Follow a job as a notebook does. Return the job and its output."""
         cursor, shown, end = "", "", False
         while not end:
             chunk = self.api.logs(job_id, cursor, wait_s=10, budget_bytes=100_000)

@@ -362,8 +362,8 @@ def test_submitted_job_runs_and_a_cancelled_job_ends_after_an_outage(
 
 
 def stored(far: Far, of: str) -> str:
-    """Save a record in this state, and return its ID. The ID is new, since Slurm remembers those of
-    other tests."""
+    """Save a record in this state, and return its ID. The ID is new, since Slurm remembers the IDs
+    of other tests."""
     one = record(of, spec(PROGRAM).id)
     one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
     far.records.save(one)

@@ -289,7 +289,8 @@ def start_all(name: str, count: int, folder: Path, stack: ExitStack) -> None:
 
 
 def ours() -> list[psutil.Process]:
-    """Return the Slurm commands that the agent runs; elsewhere they would run on a login node."""
+    """Return the Slurm commands that the agent runs. On other clusters, these commands would run on
+    a login node."""
     agent = psutil.Process(connect().status().pid)
     names = {"srun", "squeue", "sbatch", "scancel", "sacct"}
     return [one for one in agent.children(recursive=True) if named(one) in names]

@@ -1,4 +1,4 @@
-"""A wrapper of `squeue` that counts its calls, and generated listings. If a listing exists, the
+"""A wrapper of `squeue` that counts the calls, and generated listings. If a listing exists, the
 wrapper prints it and does not run the real squeue."""
 
 from __future__ import annotations

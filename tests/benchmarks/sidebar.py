@@ -177,7 +177,7 @@ def logged(
 
 
 def busy(browser: Browser, page: Page, does: str | float) -> Busy:
-    """Measure the page while it runs a script, or for that many ms."""
+    """Measure the page while it runs a script, or for a number of milliseconds."""
     browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
     page.evaluate(_WATCHED)
     if isinstance(does, str):

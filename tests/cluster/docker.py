@@ -124,7 +124,7 @@ def docker_engine(docker_daemon: DockerEngine) -> Iterator[DockerEngine]:
 
 @contextmanager
 def docker_running(image: Path | None) -> Iterator[DockerEngine]:
-    """Run a daemon with that folder as its image, and remove all traces."""
+    """Run a daemon that has the folder `image` as an image. At the end, remove all traces."""
     with keeping() as keeper:
         # Not below pytest's own folder, since a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="docker-"))

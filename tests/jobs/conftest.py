@@ -39,7 +39,8 @@ def spec(code: str, **changes: Any) -> JobSpec:
 
 
 class Site:
-    """A Service on a cluster. To restart it, close it and open another on the same store."""
+    """A Service on a cluster. To restart the service, close it and open another service on the same
+    store."""
 
     def __init__(
         self,
@@ -71,8 +72,8 @@ class Site:
         write_profile(self._home / "config", self.cluster.name, {**profile, **settings})
 
     def at(self, folder: Path, **options: str) -> dict[str, Any]:
-        """Return the spec fields to run in `folder`. Over SSH this is an option, since the
-        notebook's folder is unknown there."""
+        """Return the spec fields to run in `folder`. Over SSH the folder is the option --chdir,
+        since the notebook's folder is unknown on the cluster."""
         if self.service.clusters()[0].host is None:
             return {"cwd": str(folder), "options": options}
         return {"options": {**options, "chdir": str(folder)}}

@@ -98,8 +98,8 @@ def test_node_whose_name_resolves_to_localhost_works(apart: Site, machines: Mach
 
 
 def test_mpi_runs_in_an_image_without_the_folder_of_slurmd(apart: Site, demo_image: Path) -> None:
-    """PMIx's server keeps its files in that folder, and its clients report that the files
-    are not visible."""
+    """PMIx's server keeps its files in slurmd's folder. Its clients report that they cannot see the
+    files."""
     job = apart.run(
         MPI,
         launch="mpi",

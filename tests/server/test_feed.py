@@ -55,7 +55,7 @@ class Log:
 
 
 class Reader:
-    """A watch of that text. It accepts values unless it is `busy`."""
+    """A watch of the agent's text. It accepts values unless it is `busy`."""
 
     def __init__(self, cursor: str = "", job: str = "j") -> None:
         self.text = ""

@@ -89,7 +89,7 @@ def beside_one_another(notebook: Notebook) -> FourViews:
 
 
 def _drag(page: Page, tab: Locator, x: float, y: float) -> None:
-    """Drag a tab to that part of the main area."""
+    """Drag a tab to a point in the main area."""
     area = page.locator("#jp-main-dock-panel").bounding_box()
     assert area
     tab.hover()

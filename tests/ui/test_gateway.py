@@ -1,5 +1,5 @@
-"""JupyterLab and a browser on a laptop. A gateway with a password and a one-time code leads to a
-login node, and to nodes that run an image."""
+"""JupyterLab and a browser on a laptop. Through a gateway with a password and a one-time code, they
+reach a login node, and nodes that run an image."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Jobs on the login node: a single start, cancelling and resuming. Builds of images there, with the
-real tools."""
+"""Jobs on the login node: a single start, cancelling and resuming. Builds of images on the login
+node, with the real tools."""
 
 from __future__ import annotations
 

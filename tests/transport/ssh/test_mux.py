@@ -67,7 +67,7 @@ def carried(mux: Mux, port: int) -> socket.socket:
 
 
 def echo_through(mux: Mux, port: int, mib: int) -> None:
-    """Send this many MiB, and assert that they return unchanged and then end."""
+    """Send a number of MiB. Assert that the same data returns, followed by EOF."""
     block = os.urandom(1 << 20)
     sent, got = hashlib.sha256(), hashlib.sha256()
     with carried(mux, port) as near:
