@@ -529,7 +529,7 @@ class _Calls:
             drop_inputs(one.spec)
         return sent
 
-    # --- workers: here, each job is a worker ---
+    # --- workers: each job is a worker ---
 
     def _placed(self, spec: CellSpec) -> CellSpec | None:
         """Return the spec to submit now; None if all workers are busy."""

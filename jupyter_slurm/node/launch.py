@@ -378,7 +378,7 @@ class Launcher:
             # Write a separate line, because the verdict reads only the end of this file.
             self.tell({"node": node.name, "was_lost": node.is_lost, "time_s": time.time()})
 
-    # --- the end ---
+    # --- the end of the job ---
 
     def finish(self, code: int) -> int:
         """Write the job's result and return its exit code."""

@@ -194,7 +194,7 @@ class Node:
         self.code.send_signal(number)
         return True
 
-    # --- to the other nodes and to the code ---
+    # --- messages to the other nodes and the code ---
 
     def tell(self, told: "Dict[str, Any]") -> None:
         """Write a description, such as the engine's address, for the other nodes and the code."""

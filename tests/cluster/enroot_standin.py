@@ -301,7 +301,7 @@ def join(variable: str, pid: str, command: list[str]) -> NoReturn:
     os.execvpe("nsenter", entered, told)
 
 
-# --- both
+# --- enroot and pyxis
 
 
 def image_file(folder: Path, image: str) -> Path:

@@ -55,7 +55,7 @@ class Kind(Generic[SpecT]):
     job: ClassVar[type[Job]]
     """The subclass of `Job` for this kind."""
 
-    # --- words ---
+    # --- texts for users ---
     noun: ClassVar[str] = "job"
     """The noun for the job in sentences."""
     idle_without: ClassVar[str] = "without a cell"
@@ -104,7 +104,7 @@ class Kind(Generic[SpecT]):
     """Set for a web server. It gets a port on this machine, and may get a URL below the URL of a
     Jupyter server."""
 
-    # --- the end ---
+    # --- the end of the job ---
     has_result: ClassVar[bool] = False
     """Set if the job writes a result. Other jobs have only an exit code."""
     is_service: ClassVar[bool] = False

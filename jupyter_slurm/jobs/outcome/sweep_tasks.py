@@ -304,7 +304,7 @@ class SweepTable:
                     pass
         return self._attempt(task) + 1
 
-    # --- the ends ---
+    # --- the ends of tasks ---
 
     def _evidence(self, files: _Files, slurm: SlurmVerdict | None) -> Evidence:
         job = self._registry.job(self._id)

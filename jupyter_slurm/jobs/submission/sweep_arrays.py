@@ -223,7 +223,7 @@ class SweepSubmitter(Submitter):
             self._note_calls(0)
             raise ControllerError(
                 f"Slurm has no record of the array {self._after}, which must end first.",
-                hint="Wait. The sweep continues when the end of that array is known.",
+                hint="Wait. The sweep continues once the agent finds that the array has ended.",
             )
         return super()._judge(done)
 
@@ -295,7 +295,7 @@ class SweepSubmitter(Submitter):
         self._cancel_sent()
         return True
 
-    # --- the end ---
+    # --- the end of the job ---
 
     def _is_cancelled(self) -> bool:
         job = self._sweep

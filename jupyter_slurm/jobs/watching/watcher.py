@@ -416,7 +416,7 @@ class Watch:
             if not silent.isdisjoint((record.job.id, record.job.session)):
                 self._registry.note_problem(record.job.id, error)
 
-    # --- the end ---
+    # --- the end of the job ---
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
         """Judge the end of `job` in its own thread, since Slurm may take a while to report it."""

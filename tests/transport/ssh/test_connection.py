@@ -364,7 +364,7 @@ def test_disconnecting_during_a_question_leaves_the_state_login_needed(
         connection.last()
 
 
-# --- the end ---
+# --- the end of the connection ---
 
 
 def test_closing_ends_waiting_sessions_and_leaves_nothing_behind(
