@@ -79,7 +79,7 @@ class Api(Protocol):
         """Check the cluster, and return the result of each check."""
 
     def describe(self, cluster: str | None = None) -> Description:
-        """Find this cluster's tools, Python and folders, for its profile."""
+        """Find a cluster's tools, Python and folders, to fill in its profile."""
 
     # --- connections ---
     def connect(

@@ -310,7 +310,7 @@ def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
 
 
 def _make_default(api: Api, name: str, talk: Dialogue) -> None:
-    """Make the cluster the default. Ask first if another cluster is the default."""
+    """Make the cluster the default. If another cluster is the default, ask the user first."""
     known = api.clusters()
     if len(known) < 2 or any(one.default and one.name == name for one in known):
         return

@@ -251,7 +251,7 @@ def help_text(words: tuple[str, ...]) -> str:
 
 
 def _describe(parser: Parser, command: Command, place: Place) -> list[argparse.Action]:
-    """Add a command's arguments and options to a parser with help. Return the actions that take
+    """Add a command's arguments, options and help texts to a parser. Return the actions that take
     values."""
     parser.description = in_words_of_a_terminal(command.help)
     parser.epilog = in_words_of_a_terminal(command.more)

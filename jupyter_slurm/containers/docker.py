@@ -245,7 +245,8 @@ _ERRORS = (
         r"could not select device driver|unresolvable CDI devices|nvidia-container-cli"
         r"|unknown device",
         "Cannot start the container: the engine cannot give it GPUs",
-        "Report the node's NVIDIA container toolkit, or leave the node out with --exclude.",
+        "Ask the administrators to check the node's NVIDIA container toolkit, or avoid the node "
+        "with --exclude.",
     ),
     (
         r"bind source path does not exist|invalid mount|statfs .*no such file|mkdir "

@@ -101,7 +101,7 @@ class StartMode(Enum):
     """Ways to start a program in a container."""
 
     PROGRAM = "program"
-    """The job's program, and a file with its process ID."""
+    """The job's program. Its process ID is written to a file."""
     BESIDE = "beside"
     """A program with a terminal, possibly beside the job's program."""
 

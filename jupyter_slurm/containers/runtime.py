@@ -36,7 +36,8 @@ for stat in /proc/[0-9]*/stat; do
 done
 exit "$rc"
 """
-"""POSIX sh for a task on srun's terminal. It runs the rest, then kills leftover processes."""
+"""POSIX sh for a task on srun's terminal. It runs its arguments as a command, then kills leftover
+processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
         return runtime.launch_own(arguments, box)
     raise RequestError(
         f"The runtime {runtime.name} cannot run an image's own program.",
-        hint="Name the program in a cell or file that starts with `#!`.",
+        hint="Call the program from a cell or file that starts with `#!`.",
         option="runtime",
     )
 

@@ -19,7 +19,10 @@ NO_NAMESPACES = (
     "The node does not let users start containers",
     "Ask the administrators for unprivileged user namespaces.",
 )
-NO_MOUNT = ("Cannot start the container: a mount failed", "Check --mount SRC on the node.")
+NO_MOUNT = (
+    "Cannot start the container: a mount failed",
+    "Check the SRC path of --mount on the node.",
+)
 NO_SHELL = (
     "Cannot start the container: the image lacks the program",
     "Use an image with /bin/sh, and python3 for a cell.",

@@ -133,8 +133,8 @@ def warned(signal: str) -> str:
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
     """Return the display of a running cell while the connection is down."""
     told = (
-        "The connection to the kernel's job is down. The cell keeps running, and its output arrives "
-        "when the connection is back."
+        "The connection to the kernel's job is down. The cell keeps running, and its output "
+        "arrives when the connection is back."
     )
     return noted(f"{told} {hindered(error, cluster)}") | _login(error, cluster)
 

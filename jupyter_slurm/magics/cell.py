@@ -261,7 +261,7 @@ def _say_attached(request: Request, job: Job, other: str) -> None:
     how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
         how += " (--fresh submits another)"
-    say(f"This cell's job {job.id} {state}: attached to it{how}.")
+    say(f"This cell's job {job.id} {state}. The cell is attached to it{how}.")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -57,7 +57,7 @@ The script is submitted as if typed after a login, with everything that your log
 """
 
 _IMAGE = """\
-Build an image for jobs from this cell, with the cluster's own container tool.
+Build a job image from this cell, with the cluster's own container tool.
 
     %%slurm_image NAME [--from IMAGE] [our options] [sbatch options]
     pip install transformers==4.40 "numpy<2"

@@ -105,7 +105,7 @@ class Interrupts:
                 raise KeyboardInterrupt
 
 
-# --- the end of the process ------------------------------------------------------------------------
+# --- the end of the process ---------------------------------------------------------------------
 
 
 def end_forked(

@@ -1,4 +1,4 @@
-"""Samples of a job's CPU, memory and GPU usage on one of its nodes, taken beside the program.
+"""Samples of a job's CPU, memory and GPU usage on one of its nodes, taken while the program runs.
 
     usage.py FILE PID
 

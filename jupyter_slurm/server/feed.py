@@ -63,7 +63,7 @@ class _PollKey(NamedTuple):
     args: bytes
     cursor: str
     first: bool
-    """Answer at once, even without news."""
+    """Set if the agent should answer at once, even without news."""
 
 
 @dataclass(eq=False)

@@ -57,8 +57,8 @@ echo "$?" >"$claim/rc"
 
 # Arguments: the names of the profile's variables, sbatch's arguments (quoted), _AFTER_LOGIN, and
 # sbatch's command line. Only the process that makes the claim calls sbatch, and a login that hangs
-# or exits is abandoned. The first attempt is an interactive login, which some login files replace
-# by another program.
+# or exits is abandoned. The first attempt runs an interactive login shell. Some login files replace
+# that shell with another program.
 _AS_TYPED = f"""
 ( JSLURM_NAMES=$1 JSLURM_WORDS=$2 JSLURM_AFTER=$3 JSLURM_DIR=$PWD
   JSLURM_PROGRAM=$(command -v "$4" || echo "$4")

@@ -157,8 +157,8 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 
 def _expand(part: str, room: int) -> list[str]:
-    """Return the names in `a[1-3]b[2,4]`. Raise ValueError if it is malformed, or has more than
-    `room` names."""
+    """Return the names in a part such as `a[1-3]b[2,4]`. Raise ValueError if the part is malformed
+    or has more than `room` names."""
     pieces = re.split(r"[][]", part)
     if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
         raise ValueError(f"{part[:60]!r} is not a list of nodes")

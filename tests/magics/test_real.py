@@ -148,7 +148,7 @@ def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
 
 def attached_to(reply: Reply) -> str | None:
     """Return the ID of the job that the cell reports to attach to."""
-    found = re.search(r"This cell's job (\w+) .*: attached to it", reply.text)
+    found = re.search(r"This cell's job (\w+) .*attached to it", reply.text)
     return found and found[1]
 
 

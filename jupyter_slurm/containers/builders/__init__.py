@@ -45,7 +45,7 @@ class Builder(Protocol):
         """Return the name of a registry image in the tool's form."""
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        """Return sh text for `script.py`. `base`: the absolute path of `recipe.base` on the
+        """Return sh text for `script.py`. `base` is the absolute path of `recipe.base` on the
         cluster, or the name that `named` returns for it. Raise RequestError if the tool does not
         support that base."""
 

@@ -259,7 +259,7 @@ def _with_mounts(job: Resolved, texts: Iterable[str]) -> Resolved:
     if found.links and job.kind.has_tasks:
         raise RequestError(
             "A sweep cannot mount a folder whose path contains a variable of the node.",
-            hint="Give the folder's path, or run without an image.",
+            hint="Give the path without a variable, or run without an image.",
             option="mount",
         )
     return replace(job, mounts=found.mounts, mount_links=found.links)
