@@ -237,7 +237,7 @@ class Api(Protocol):
         ended: bool = False,
         results: tuple[str, ...] = (),
     ) -> Changes:
-        """Return the changes of jobs and connections since the cursor. Wait up to `wait_s` for a
+        """Return the changes to jobs and connections since the cursor. Wait up to `wait_s` for a
         change. `connect` explains `caller`.
 
         `look` names the clusters whose queue the client shows. While the client waits, the agent

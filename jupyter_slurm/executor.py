@@ -367,7 +367,7 @@ def _naming_function(fn: Callable[..., Any]) -> Iterator[None]:
     except VariableError as exc:
         raise VariableError(
             f"The call of {_name_of(fn)} cannot be sent.",
-            hint="Pass paths, arrays or dicts. Open files and connections inside the function.",
+            hint="Pass paths, arrays or dicts. The function can open files and connections itself.",
             detail=exc.message,
         ) from exc
 

@@ -157,7 +157,7 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
             raise RequestError(
-                f"--var: `{pair}` is not NAME=VALUE for the template.",
+                f"--var: `{pair}` is not NAME=VALUE with a variable of the template.",
                 hint=f"Set one of these variables: {', '.join(known)}." if known else "Omit --var.",
             )
         variables[name] = value

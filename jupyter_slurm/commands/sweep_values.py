@@ -35,7 +35,7 @@ def parameters(texts: Sequence[str], namespace: Mapping[str, object]) -> list[Pa
     if count > MOST_TASKS:
         raise _wrong(
             f"The sweep has {count:,} tasks. The limit is {MOST_TASKS:,}.",
-            "Loop over some of the values in the cell.",
+            "Sweep fewer values, and loop over the others in the cell's code.",
         )
     return [
         {name: value for part in parts for name, value in part.items()}

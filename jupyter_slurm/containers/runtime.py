@@ -82,8 +82,8 @@ class Launch:
     setup: tuple[str, ...] = ()
     """POSIX sh lines to run first, quoted and idempotent."""
     pid_file: str | None = None
-    """The path on the node of the file with the process ID for signals; on node K ≥ 1 of a job,
-    `.K` precedes its suffix. None if the launched process execs the program."""
+    """The node's file with the process ID to signal. On node K ≥ 1 of a job, `.K` precedes the
+    file's suffix. None if the launched process execs the program."""
 
 
 @dataclass(frozen=True, slots=True)

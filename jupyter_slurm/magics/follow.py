@@ -52,7 +52,7 @@ _WAIT_S = 20.0
 _BETWEEN_CHANGES_S = 1.0
 _BETWEEN_CLOCKS_S = 15.0
 _SETTLED_AFTER_S = 20.0
-"""Seconds for which the usage of an ended job may still arrive, because slurmdbd gets it late."""
+"""Seconds to wait for the usage of an ended job, because slurmdbd receives it late."""
 _LONGEST_WAIT_S = 20.0
 _PACE_S = 0.1
 """Seconds between requests for changes. A session changes several times with each of its cells, and

@@ -17,7 +17,8 @@ Run this cell as a Slurm job, as if it ran locally.
 The cell waits and shows the job's output: text, plots, tables, errors. If the job fails, so does
 the cell. Interrupting (■) leaves the job running; `%slurm attach` returns to it. Running the same
 cell again attaches to its job, unless other values, files or options would be sent: then it submits
-another job. Closing or restarting anything loses nothing.
+another job. You can close the notebook, or restart the kernel or Jupyter, without losing the job or
+its results.
 
 Examples
 
@@ -28,8 +29,8 @@ Examples
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
 `{name}` is replaced by the value of a variable (also `{job.id}` and `{rate:.2f}`). Write `{{name}}`
-for the literal text; `$` and everything else is unchanged. With --detach: `job = _`, then
-`job.result()`, `await job`, `job.output`, `job.cancel()`.
+for the literal text; `$` and everything else is unchanged. With --detach, assign
+the handle with `job = _`, then use `job.result()`, `await job`, `job.output` or `job.cancel()`.
 
 Our options
 """
@@ -52,8 +53,9 @@ Submit this cell as a batch script, unchanged.
     srun hostname
 
 The script is submitted as if typed after a login, with everything that your login files set
-(`module`, PATH). Returns a job handle and shows a live card; it does not wait. `job = _`, then
-`job.wait()`, `job.output`, `job.cancel()`. `%slurm attach` waits for the job and shows its output.
+(`module`, PATH). Returns a job handle and shows a live card; it does not wait. Assign the
+handle with `job = _`, then use `job.wait()`, `job.output` or `job.cancel()`. `%slurm attach` waits
+for the job and shows its output.
 """
 
 _IMAGE = """\

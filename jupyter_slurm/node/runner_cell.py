@@ -100,7 +100,7 @@ class Cell:
         self.check_world: "Optional[Callable[[], None]]" = None
         """The function that checks once whether the ranks have found each other."""
         self.run_async: "Optional[Callable[[Any], Any]]" = None
-        """The function that runs a coroutine in an event loop that outlives the cell."""
+        """A function to run a coroutine in an event loop that outlives the cell."""
 
     def take_rank(self, job_dir: str, attempt: str, rank: "Optional[int]") -> None:
         """Make this process a rank, unless `rank` is None."""

@@ -41,8 +41,8 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Copy a job's own folder to `scratch`, and run the job in the copy. Changes are copied back
     when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """Seconds before the time limit at which a job in `scratch` stops, to copy its files back. With
-    0, the job stops at the limit, and copies its files back within Slurm's KillWait."""
+    """Seconds to reserve before the time limit. A job in `scratch` stops then and copies its files
+    back. With 0, the job stops at the limit, and copies its files back within Slurm's KillWait."""
     purge_days: Count = 0
     """Days without changes after which the site erases a file in `scratch`; 0 means never."""
     hidden: tuple[str, ...] = ()

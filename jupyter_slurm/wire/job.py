@@ -111,7 +111,7 @@ class After(Struct, frozen=True, kw_only=True):
     job: str
     """The other job's ID (ours or Slurm's) or name."""
     ends: Literal["ok", "any", "fail"] = "ok"
-    """The outcome that lets the other job start."""
+    """The outcome that lets the waiting job start."""
 
 
 class _Spec(_KindDefaults, frozen=True, kw_only=True):

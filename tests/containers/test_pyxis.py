@@ -75,7 +75,7 @@ def test_container_user_is_root_on_request() -> None:
     assert set(as_root) - set(options(BOX)) == {"--container-remap-root"}
 
 
-def test_step_runs_one_task_on_the_scripts_node_without_input(
+def test_step_runs_one_task_on_the_batch_host_without_input(
     called: Called,
 ) -> None:
     words = called(SLURMD_NODENAME="n7")["words"]
@@ -101,7 +101,7 @@ def test_step_has_the_cpus_of_the_job_on_its_node(
 
 
 @pytest.mark.parametrize("several", [{"SLURM_NTASKS": "2"}, {"SLURM_JOB_NUM_NODES": "2"}])
-def test_step_gets_the_gpus_of_the_scripts_node(several: dict[str, str], called: Called) -> None:
+def test_step_gets_the_gpus_of_the_batch_host(several: dict[str, str], called: Called) -> None:
     job = {**several, "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS": "8"}
     step = called(**job, CUDA_VISIBLE_DEVICES="0,3")
     assert "--gpus=2" in step["words"]

@@ -388,7 +388,7 @@ def test_read_error_in_a_part_of_a_file_is_raised(transport: Transport, tmp_path
             transport.send(["cat"], [FilePart(cast("BinaryIO", file), 0, 3_000_000)])
 
 
-def test_program_that_does_not_read_its_file_is_stopped(
+def test_stop_ends_a_program_that_does_not_read_the_sent_file(
     transport: Transport, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(bytes(30_000_000))

@@ -109,7 +109,7 @@ def test_queue_is_filtered_and_navigated_by_keyboard_and_arrays_expand(
     expect(grid.locator(f"[aria-selected={SELECTED}]")).to_have_count(2)
 
 
-def test_only_own_jobs_are_selectable_and_focus_survives_a_removed_row(
+def test_only_the_users_jobs_can_be_cancelled_and_focus_survives_a_removed_row(
     page: Page, grid: Locator, cluster: SlurmCluster, jobs: dict[str, str]
 ) -> None:
     second = grid.get_by_role("row").filter(has_text="second")

@@ -51,7 +51,7 @@ class Sweep(ByPython[SweepSpec]):
         if count > MOST_TASKS:
             raise RequestError(
                 f"The sweep has {count:,} tasks. The limit is {MOST_TASKS:,}.",
-                hint="Loop over some of the values in the cell.",
+                hint="Sweep fewer values, and loop over the others in the cell's code.",
                 option="sweep",
             )
         if both := sorted({*spec.names_params} & {*spec.names_out}):

@@ -103,8 +103,8 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=4)
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
-    """Return the result in a `result.N.json`. Results are cached, since the verdict on the job and
-    then its clients need them.
+    """Return the result in a `result.N.json`. Results are cached, because the agent needs them for
+    the verdict on the job and again for clients.
 
     Raise SignatureError if the result is not signed with `key`, or MalformedError if it is
     incomplete.

@@ -235,8 +235,8 @@ class ResultService:
         return path, error_path(record, task), heading
 
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
-        """Return the task's output file; None if unknown. Ask the controller, and then accounting,
-        which may have the ID of a task that the controller has forgotten."""
+        """Return the task's output file; None if unknown. Ask the controller. If it has forgotten
+        the task, look up the task's ID in accounting."""
         job = record.job
         note_paths(self._registry, job.id, ask_jobs(cluster, record))
         if (path := known_path(record, task)) is not None or record.task_stdout is None:

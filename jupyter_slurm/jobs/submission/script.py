@@ -450,7 +450,7 @@ class Staged:
     after: str
     """Shell text after the program has ended for any reason."""
     reserve_s: int
-    """Seconds before the time limit at which the program is stopped; 0 for never."""
+    """Seconds to reserve before the time limit, by stopping the program then; 0 for none."""
 
 
 def staged(job: Resolved) -> Staged:

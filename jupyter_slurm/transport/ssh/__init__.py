@@ -2,6 +2,6 @@
 
 `route.py` gets the hops from `ssh -G`. `master.py` logs in to one hop with `ssh -M -N`.
 `questions.py` passes on the questions of `ssh`, and `refusals.py` explains its errors. `mux.py`
-opens commands and tunnels over a hop. `connection.py` keeps the hops of a cluster open.
+runs commands and opens tunnels over a hop. `connection.py` keeps the hops of a cluster open.
 `transport.py` is the Transport. Without an `ssh` program, `fallback.py` logs in with paramiko.
 """

@@ -365,7 +365,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
         )
     )
     if answer.strip().lower() != "yes":
-        raise HostKeyError(f"The key of {hop.label} was not accepted.")
+        raise HostKeyError(f"You did not accept the host key of {hop.label}.")
     make_private(path.parent)
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{name} {key.get_name()} {key.get_base64()}\n")

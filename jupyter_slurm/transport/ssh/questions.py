@@ -115,7 +115,7 @@ class Questions:
         if prompt.kind is QuestionKind.HOST_KEY:
             if text.strip().lower() != "yes":
                 raise HostKeyError(
-                    f"The key of {prompt.host} was not accepted.",
+                    f"You did not accept the host key of {prompt.host}.",
                     hint="Find out the host's fingerprint, then log in again.",
                 )
             return "yes"

@@ -192,7 +192,7 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
         return LoginNeededError(
             f"You have not accepted the key of {hop.label} yet.", hint="Log in with `%slurm login`."
         )
-    return HostKeyError(f"The key of {hop.label} was not accepted.", detail=shown(news(log)))
+    return HostKeyError(f"ssh did not accept the host key of {hop.label}.", detail=shown(news(log)))
 
 
 def _changed(hop: Hop, log: str) -> HostKeyError:

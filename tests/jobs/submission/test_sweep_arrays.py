@@ -35,7 +35,7 @@ def test_each_task_is_in_one_array_below_the_limit() -> None:
     assert len({one.token for one in arrays}) == len(arrays)
 
 
-def test_array_of_many_single_tasks_is_split() -> None:
+def test_array_of_many_noncontiguous_tasks_is_split() -> None:
     tasks = range(0, 20_000, 2)
     arrays = plan(tasks, None)
     assert max(len(one.tasks) for one in arrays) < 4096
