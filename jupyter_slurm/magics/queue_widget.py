@@ -201,7 +201,7 @@ class QueueWidget(anywidget.AnyWidget):
         """Make the call. If it fails, put the error into the trait `told` and return False."""
         try:
             call()
-        except LoginNeededError as exc:  # without a running cell there is no prompt
+        except LoginNeededError as exc:  # a prompt needs a running cell
             cluster = f" {self._cluster}" if self._cluster else ""
             self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
             return False

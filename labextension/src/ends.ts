@@ -15,7 +15,7 @@ const IDLE_SHARE = 0.2;
 const ENDS: ReadonlySet<string> = new Set(['session', 'lab', 'kernel']);
 
 /**
- * Return the time of the end in UTC epoch seconds; null if it is unknown, or if there is no limit.
+ * Return the time of the end in UTC epoch seconds; null if it is unknown or unlimited.
  * `left_s` in jupyter_slurm/views/card.py computes the time left in the same way.
  */
 export function endsOf(job: Row): number | null {

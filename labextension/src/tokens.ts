@@ -18,9 +18,9 @@ import type {
 
 /** The age of the shown data, and its problem. */
 export interface Freshness {
-  /** UTC epoch seconds of the last news; null if there is none yet. */
+  /** UTC epoch seconds of the last news; null before the first news. */
   asOf: number | null;
-  /** The reason why updates fail; null if there is no problem. */
+  /** The reason why updates fail; null while they succeed. */
   problem: Problem | null;
   /** Seconds between two listings; undefined if news is pushed. */
   intervalS?: number;

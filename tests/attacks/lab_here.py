@@ -197,8 +197,8 @@ class Other:
 
 @contextmanager
 def other_user(port: int, *places: str, answer: str = "") -> Iterator[Other]:
-    """Let nobody(5) listen on the port (0 for any port) and answer HTTP requests. The port may be
-    taken."""
+    """Listen as the user `nobody` on the port (0 for any port) and answer HTTP requests. The port
+    may be taken."""
     argv = [OTHER_PYTHON, "-c", _LISTEN, str(port), answer.encode().hex(), *places]
     pipe = subprocess.PIPE
     with subprocess.Popen(

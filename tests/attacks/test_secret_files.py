@@ -49,8 +49,8 @@ for folder, folders, files in os.walk(top):
         except OSError:
             pass
 """
-"""Program that `nobody` runs in the user's group. It lists writable paths, and files that contain
-the secret."""
+"""A program that runs as the user `nobody` in the user's group. It lists writable paths, and files
+that contain the secret."""
 
 
 @pytest.fixture(autouse=True)

@@ -71,7 +71,7 @@ export function isHeldByUser(job: Job): boolean {
 
 const MIB_OF_GIB = 1024;
 
-/** Return the option that the job needs more of; null if there is none. */
+/** Return the option that the job needs more of; null if the end does not name one. */
 export function more(job: Job): { option: 'mem' | 'time'; value: string } | null {
   if (job.kind !== 'cell' || job.session !== null) {
     return null;

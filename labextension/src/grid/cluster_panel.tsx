@@ -56,7 +56,7 @@ export class ClusterPanel<Look> extends ModelWidget {
     this.addClass(kind.className);
   }
 
-  /** The cluster; '' if there is none yet. */
+  /** The cluster; '' before the first choice. */
   get cluster(): string {
     return this.props.cluster;
   }

@@ -34,7 +34,7 @@ export function FilterField({ label, words, setWords, ...rest }: FilterProps): J
   );
 }
 
-/** The button shown if there are no jobs. */
+/** The button of an empty list of jobs. */
 export function SubmitButton({ commands, ...args }: SubmitProps): JSX.Element | null {
   return commands.hasCommand(CommandIDs.submit) ? (
     <button

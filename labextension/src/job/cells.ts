@@ -36,7 +36,7 @@ export function cornerOf({ pitch, columns }: Layout, place: number): { x: number
   return { x: (place % columns) * pitch, y: Math.floor(place / columns) * pitch };
 }
 
-/** Return the place of the cell at this point; null if there is no cell. */
+/** Return the place of the cell at this point; null outside all cells. */
 export function placeAt({ count, pitch, columns }: Layout, x: number, y: number): number | null {
   const column = Math.floor(x / pitch);
   const place = Math.floor(y / pitch) * columns + column;

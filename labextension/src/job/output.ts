@@ -65,7 +65,7 @@ export type Block = TextBlock | DisplayBlock | GapBlock | CellBlock;
 export interface Shown {
   blocks: readonly Block[];
   chars: number;
-  /** The first known time of a line; 0 if there is none. */
+  /** The first known time of a line; 0 if all times are unknown. */
   since: number;
   /** The key of the next block. */
   next: number;

@@ -4,9 +4,9 @@ import { COLOUR, CUT } from './terminal';
 
 export interface Piece {
   text: string;
-  /** JupyterLab's classes, like `ansi-red-fg ansi-bold`; '' if there are none. */
+  /** JupyterLab's classes, like `ansi-red-fg ansi-bold`; '' for plain text. */
   className: string;
-  /** A colour of 256 or true colours as CSS; null if there is none. */
+  /** A colour of 256 or true colours as CSS; null for other text. */
   color: string | null;
   background: string | null;
 }

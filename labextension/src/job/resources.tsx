@@ -76,7 +76,7 @@ function useUsage(model: ISlurmModel, jobId: string): Measured {
   return measured;
 }
 
-/** Return the reason why there are no charts. */
+/** Return the reason why the charts are missing. */
 function nothing(job: Job): string {
   if (job.started_s !== null) {
     return isFinal(job.state)

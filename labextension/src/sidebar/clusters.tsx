@@ -86,7 +86,7 @@ function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps
   );
 }
 
-/** Return the problem of the cluster's queue; '' if there is none. */
+/** Return the problem of the cluster's queue; '' if Slurm answers. */
 function troubleOf(queue: Freshness | null, nowS: number): string {
   if (queue === null) {
     return '';

@@ -80,7 +80,7 @@ interface Words {
   state: string;
   gpus: string;
   now: string;
-  /** The progress in percent; null if there is no bar. */
+  /** The progress in percent; null without a bar. */
   part: number | null;
 }
 

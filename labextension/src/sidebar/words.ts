@@ -101,7 +101,7 @@ function clock(seconds: number): string {
   return h ? `${h}:${rest}` : rest.replace(/^0/, '');
 }
 
-/** Return the latest end; null if it is unknown, or if there is no limit. */
+/** Return the latest end; null if it is unknown or the time is unlimited. */
 export function endOf(row: Row): number | null {
   const { state, started_s: startedS, limit_s: limitS } = row;
   const byLimit = state === 'RUNNING' && startedS != null && limitS ? startedS + limitS : null;

@@ -3,7 +3,7 @@
 const HEAD = /^\s*%%slurm(?:[ \t]+([^\n]*))?(?:\n|$)/;
 
 interface CellText {
-  /** The arguments after `%%slurm`; null if there is no such line. */
+  /** The arguments after `%%slurm`; null without this line. */
   line: string | null;
   /** The text below this line. */
   body: string;

@@ -24,7 +24,7 @@ export function cellOf(
   return cellSource(id, notebook, find, shower(app));
 }
 
-/** Open a form for the active cell; return undefined if there is none. */
+/** Open a form for the active cell; return undefined if no cell is active. */
 export async function openCell(front: Front): Promise<Form | undefined> {
   const { app, notebooks, open } = front;
   const panel = notebooks?.currentWidget;

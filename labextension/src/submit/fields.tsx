@@ -19,7 +19,7 @@ const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 interface FieldsProps {
   kind: Source['kind'];
   offersArray: boolean;
-  /** The kernel that the form would add; null if there is none, or if it is unknown. */
+  /** The kernel that the form would add; null without a kernel, or if it is unknown. */
   kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
   known: Known;

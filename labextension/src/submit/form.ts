@@ -30,7 +30,7 @@ const BETWEEN: Partial<Record<Field, readonly [string, RegExp]>> = {
   env: ['\n', /\n/]
 };
 
-/** Return the field with that option; null if there is none. */
+/** Return the field with that option; null if the form lacks it. */
 export function optionOf(word: string): Option | null {
   return OPTIONS.find(one => (one.words as readonly string[]).includes(word)) ?? null;
 }

@@ -29,7 +29,7 @@ export function seconds(text: string): number | null {
   return colons === 2 ? first * 3600 + second * 60 + third : first * 60 + second;
 }
 
-/** Return the partition's maxima that the job exceeds; null if there are none. */
+/** Return the partition's maxima that the job exceeds; null if the job exceeds none. */
 export function unusable(one: Partition, wishes: Wishes): string | null {
   const gpus = Number(wishes.gpus || 0);
   const wantedS = seconds(wishes.time);

@@ -14,7 +14,7 @@ export function isCode(cell: Cell): cell is CodeCell {
   return cell.model.type === 'code';
 }
 
-/** Return the last run of the cell in this page; undefined if there is none. */
+/** Return the last run of the cell in this page; undefined before the first run. */
 export function runOf(place: Place | null): CodeCell['outputArea']['future'] | undefined {
   return place !== null && isCode(place.cell) ? place.cell.outputArea.future : undefined;
 }

@@ -14,11 +14,11 @@ import { useLatest } from './latest';
 import type { Sentence } from './sentences';
 
 export interface Asked {
-  /** The question of this answer; null if there is none yet. */
+  /** The question of this answer; null before the first answer. */
   question: string | null;
   preview: Preview | null;
   problem: Problem | null;
-  /** UTC epoch seconds of the answer; null if there is none yet. */
+  /** UTC epoch seconds of the answer; null before the first answer. */
   atS: number | null;
 }
 

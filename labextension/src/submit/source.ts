@@ -33,7 +33,7 @@ export function isRepeatable(job: Job): boolean {
   return ['cell', 'program', 'script', 'lab'].includes(job.kind);
 }
 
-/** Return the path of the file or notebook; '' if there is none. */
+/** Return the path of the file or notebook; '' if the form has neither. */
 export function pathOf(source: Source): string {
   return source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
 }

@@ -167,7 +167,7 @@ function usePress(ready: boolean, act: () => void): Press {
   };
 }
 
-/** Return the missing input; null if there is none. */
+/** Return the missing input; null if the input is complete. */
 function missingIn(source: Source, { wishes, code }: Draft): string | null {
   if (wishes.cluster === '') {
     return trans.__('Choose a cluster.');

@@ -15,7 +15,7 @@ export interface Way {
   path: string;
   /** `NAME=VALUE` for these commands, one per line. */
   env: string;
-  /** The template; '' if there is none. With a template, `answers` contains the input. */
+  /** The template; '' without a template. With a template, `answers` contains the input. */
   template: string;
   answers: Record<string, string>;
 }

@@ -40,7 +40,7 @@ export function Welcome({ model, commands }: Props): JSX.Element {
 }
 
 interface NoClusterProps extends Props {
-  /** The removed cluster, if others exist; undefined if there is none. */
+  /** The removed cluster, if others exist; undefined if no cluster was removed. */
   removed?: string;
 }
 

@@ -61,7 +61,7 @@ class Lab {
 function bar(): HTMLElement {
   const [found] = document.querySelectorAll<HTMLElement>('[role=group][aria-label="Slurm job"]');
   if (found === undefined) {
-    throw new Error('there is no bar');
+    throw new Error('the bar is missing');
   }
   return found;
 }

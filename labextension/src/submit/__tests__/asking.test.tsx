@@ -59,7 +59,7 @@ class FakeModel {
   answer: (name: string) => unknown = () => ({});
 
   watchJobs(): void {
-    // Without a question there is no request.
+    // A request is sent only for a question.
   }
 
   call(name: string, args: Record<string, unknown>): Promise<unknown> {
